@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines. Level and module are tested before arguments are formatted; one sink
+ * (standard error or TAUT_LOG_FILE), replaceable for tests. Any thread.
+ *   err: the call fails; warn: goes on, but slower or odd; info: once a communicator;
+ *   debug: per object. Lower case, no full stop, "gpu %d" rather than "gpu=%d". */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+enum log_level { LOG_NONE, LOG_ERR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+enum log_module {
+	LOG_BASE = 1 << 0,
+	LOG_TOPO = 1 << 1,
+	LOG_SCHED = 1 << 2,
+	LOG_BOOT = 1 << 3,
+	LOG_WIRE = 1 << 4,
+	LOG_EXEC = 1 << 5,
+	LOG_COMM = 1 << 6,
+	LOG_TOOL = 1 << 7,
+	LOG_ALL = ~0,
+};
+
+typedef void (*log_sink_fn)(enum log_level level, enum log_module module, const char *line, void *ctx);
+
+struct log_state {
+	int level;
+	unsigned modules;
+};
+extern struct log_state log_now; /* written by log_init() only */
+
+struct config;
+/* Takes level, modules and file from @cfg. Called by config users at create; safe to repeat. */
+void log_init(const struct config *cfg);
+/* NULL restores the default sink. */
+void log_set_sink(log_sink_fn fn, void *ctx);
+void log_write(enum log_level level, enum log_module module, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#define log_at(level_, module_, ...)                                                       \
+	do {                                                                               \
+		if (log_now.level >= (level_) && (log_now.modules & (unsigned)(module_)))  \
+			log_write((level_), (module_), __VA_ARGS__);                       \
+	} while (0)
+#define log_err(module_, ...) log_at(LOG_ERR, module_, __VA_ARGS__)
+#define log_warn(module_, ...) log_at(LOG_WARN, module_, __VA_ARGS__)
+#define log_info(module_, ...) log_at(LOG_INFO, module_, __VA_ARGS__)
+#define log_debug(module_, ...) log_at(LOG_DEBUG, module_, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proves a schedule: runs the programs of all ranks symbolically over FIFOs of finite
+ * depth, following which contributions each chunk holds, and checks
+ *   - every output chunk holds exactly the right contributions, once each;
+ *   - the reduction tree of a chunk is the same on every rank that holds the result;
+ *   - no deadlock, with FIFOs of @depth messages, and no message left over;
+ *   - mapped accesses of different ranks that conflict have a barrier between them;
+ *   - with @in_place, all that with IN and OUT overlapping as sched.h says.
+ * Sends wait for a free place in the FIFO; that is the weakest wire allowed. */
+#ifndef SCHED_VERIFY_H
+#define SCHED_VERIFY_H
+
+#include "sched/sched.h"
+
+struct verify_opts {
+	int depth;     /* messages a FIFO holds, at least 1 */
+	bool in_place;
+};
+
+/* TAUT_OK, or TAUT_ERR_INTERNAL with a sentence that names rank, step and chunk. */
+enum taut_status verify_all(struct sched *const *scheds, int nranks, const struct verify_opts *opts);
+/* Builds all ranks' schedules of @algo for @req (its rank field is ignored) and verifies. */
+enum taut_status verify_algo(const struct sched_algo *algo, const struct sched_req *req,
+			     const struct verify_opts *opts);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transports. A wire makes connections; a connection is one direction of one channel
+ * between two ranks: a FIFO of messages with credits.
+ *
+ * A connection is made from a socket that boot_dial() opened: the sender's side calls
+ * connect() in a rank's thread, the receiver's side calls accept() on the boot service
+ * thread (must not block). The sender chooses the wire.
+ *
+ * Protocols of a connection:
+ *   ll    a message of at most ll_max bytes; payload and flag travel in the same cache line
+ *   bulk  a message of at most slot_bytes in a slot with a flag
+ * Both ends use the same protocol for a message (the plan says which). Messages of both
+ * protocols of one connection are separate FIFOs.
+ *
+ * Every message carries the signature of the call it belongs to (32 bits). A receiver that
+ * finds another one gets WIRE_MISMATCH.
+ *
+ * None of the calls below blocks. One thread at a time uses a connection. Progress of all
+ * connections of one rank needs calls to poll() where it is given.
+ */
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/status.h"
+
+enum wire_result {
+	WIRE_AGAIN,    /* nothing there, or no credit: try again */
+	WIRE_DONE,
+	WIRE_MISMATCH, /* the message belongs to another call */
+	WIRE_BROKEN,   /* the peer closed, or the wire failed; the sentence is set */
+};
+
+struct wire_conn {
+	const struct wire_ops *ops;
+	size_t slot_bytes, ll_max; /* limits of this connection */
+	int peer;		   /* rank at the other end */
+	bool mapped;		   /* send_ptr/recv_ptr give memory of the connection, not a copy */
+};
+
+struct wire_args {
+	const struct config *cfg;
+	int rank, peer, channel;
+	struct wire_bell *bell; /* this rank's; see bell.h */
+};
+
+struct wire_ops {
+	const char *name; /* as in TAUT_WIRE */
+	bool local;	  /* works inside a machine only and wants a Unix socket */
+
+	/* Takes @fd in any case. connect() may wait for the peer's service thread. */
+	enum taut_status (*connect)(struct wire_conn **out, const struct wire_args *args, int fd);
+	enum taut_status (*accept)(struct wire_conn **out, const struct wire_args *args, int fd);
+	void (*close)(struct wire_conn *c);
+
+	/* --- Sending. Post a message of @len bytes from @buf; the bytes are read until
+	 * send_idle(). AGAIN: no credit, nothing was taken. --- */
+	enum wire_result (*send)(struct wire_conn *c, const void *buf, size_t len, uint32_t sig);
+	enum wire_result (*send_ll)(struct wire_conn *c, const void *buf, size_t len, uint32_t sig);
+	/* Where the next bulk message can be composed (slot_bytes long); NULL: no credit yet.
+	 * send_commit() posts @len bytes of it. */
+	void *(*send_ptr)(struct wire_conn *c);
+	void (*send_commit)(struct wire_conn *c, size_t len, uint32_t sig);
+	/* Have the bytes of all send() been taken, so that their buffers may be written again?
+	 * (optional) NULL: always, send() copies. */
+	bool (*send_idle)(struct wire_conn *c);
+
+	/* --- Receiving, in order. --- */
+	/* The next bulk message lies at *@out until recv_done(). @len is the expected length. */
+	enum wire_result (*recv_ptr)(struct wire_conn *c, const void **out, size_t len, uint32_t sig);
+	void (*recv_done)(struct wire_conn *c);
+	/* The next message into @buf; called again with the same arguments until not AGAIN. */
+	enum wire_result (*recv)(struct wire_conn *c, void *buf, size_t len, uint32_t sig);
+	enum wire_result (*recv_ll)(struct wire_conn *c, void *buf, size_t len, uint32_t sig);
+	/* (optional) The length and signature of the next bulk message without taking it. */
+	enum wire_result (*recv_peek)(struct wire_conn *c, size_t *len, uint32_t *sig);
+
+	/* (optional) Move bytes in the background: queued sends, read-ahead. True: something moved. */
+	bool (*poll)(struct wire_conn *c);
+	/* (optional) For sleeping: the descriptor to wait on and the poll(2) events. */
+	int (*wait_fd)(const struct wire_conn *c, short *events);
+};
+
+extern const struct wire_ops *const wire_table[]; /* best first, NULL-terminated */
+extern const struct wire_ops wire_shm, wire_tcp;
+const struct wire_ops *wire_find(const char *name);
+
+#endif
