@@ -81,7 +81,15 @@ struct boot_env {
 	char launcher[16];	    /* "run", "torchrun", "slurm", "openmpi", "mpich", "manual", "single" */
 	struct taut_id id;	    /* derived from rendezvous and secret when the launcher gives no id */
 	bool id_given;		    /* else the meeting goes through `rendezvous` */
-	char rendezvous[512];	    /* "HOST:PORT" or "file:PATH" */
+	/* Where the ranks meet when no id is given:
+	 *   "HOST:PORT"      rank 0 listens there (numeric IPv6 in brackets)
+	 *   "file:PATH"      rank 0 writes its id to PATH, on a file system that all share
+	 *   "abstract:NAME"  one machine: rank 0 listens on the abstract Unix socket NAME (up to
+	 *                    100 bytes, no leading zero byte here) besides its usual listeners, with
+	 *                    the same hello and challenge; the others dial it until it is there or
+	 *                    the deadline passes. Nothing lies on the file system and no port can
+	 *                    be taken by another job. */
+	char rendezvous[512];
 	bool secret_given;	    /* false: derived from what any user of the host may know: warn when a peer is on another host */
 	unsigned char secret[32];
 };
