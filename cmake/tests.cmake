@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Unit tests: tests/unit/test_*.c, cmocka, one program each. Process tests: tests/integ/*.c,
 # programs that exit 0, 1, or 77 with the reason why they were skipped.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

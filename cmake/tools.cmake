@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 file(GLOB tool_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/*.c)
 if(tool_sources)
 	add_executable(taut ${tool_sources})

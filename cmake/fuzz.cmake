@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/fuzz/fuzz_NAME.c, each with its corpus in tests/fuzz/corpus/NAME/. Always a program that
+# replays the corpus, as a test; with TAUT_FUZZ (clang) also the fuzzer itself, fuzz_NAME.
+option(TAUT_FUZZ "build the fuzzers (clang)" OFF)
+if(TAUT_FUZZ AND NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+	message(FATAL_ERROR "TAUT_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang")
+endif()
+if(TAUT_FUZZ)
+	target_compile_options(taut_objects PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+
+file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
+foreach(file ${fuzz_targets})
+	get_filename_component(target ${file} NAME_WE)
+	string(REPLACE fuzz_ "" name ${target})
+	add_executable(replay_${name} ${file} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+	target_link_libraries(replay_${name} PRIVATE taut_all)
+	add_test(NAME fuzz/${name} COMMAND replay_${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+	if(TAUT_FUZZ)
+		add_executable(${target} ${file})
+		target_link_libraries(${target} PRIVATE taut_all)
+		target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+	endif()
+endforeach()
