@@ -3,8 +3,9 @@
  * between two ranks: a FIFO of messages with credits.
  *
  * A connection is made from a socket that boot_dial() opened: the sender's side calls
- * connect() in a rank's thread, the receiver's side calls accept() on the boot service
- * thread (must not block). The sender chooses the wire.
+ * connect(), the receiver's side accept(), each in its rank's own thread and at its own
+ * time: connect() does not wait for accept(), and messages can be sent before it. The
+ * sender chooses the wire.
  *
  * Protocols of a connection:
  *   ll    a message of at most ll_max bytes; payload and flag travel in the same cache line
@@ -52,7 +53,7 @@ struct wire_ops {
 	const char *name; /* as in TAUT_WIRE */
 	bool local;	  /* works inside a machine only and wants a Unix socket */
 
-	/* Takes @fd in any case. connect() may wait for the peer's service thread. */
+	/* Takes @fd in any case. */
 	enum taut_status (*connect)(struct wire_conn **out, const struct wire_args *args, int fd);
 	enum taut_status (*accept)(struct wire_conn **out, const struct wire_args *args, int fd);
 	void (*close)(struct wire_conn *c);

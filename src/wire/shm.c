@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory between ranks of one machine.
+ *
+ * The sender makes a memfd and passes it over the Unix socket, so nothing has a name and
+ * nothing is left after kill -9. It holds, in separate cache lines: what the receiver has
+ * consumed, a ring of ll lines (56 bytes of payload and an 8-byte flag each), and the bulk
+ * slots with a flag line each. A flag is the number of its message (or line), from 1, in the low half and
+ * the call's signature in the high half, so a stale flag never looks right. Each side
+ * reads the other's counters only when it seems to have run out.
+ *
+ * The receiver answers with its bell over the same socket; the sender looks for the answer after
+ * each message until it is there. (Either it sees the bell, or the receiver, who looks for
+ * messages after it has sent the bell, sees the message.) */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "wire/bell.h"
+#include "wire/wire.h"
+
+#define LINE 64
+#define LL_DATA 56
+#define LL_LINES 256
+#define LL_MAX (LL_LINES / 2 * LL_DATA)
+#define HUGE_BYTES ((size_t)2 << 20)
+
+struct shm_line {
+	_Alignas(LINE) unsigned char data[LL_DATA];
+	_Atomic uint64_t flag;
+};
+struct shm_slot {
+	_Alignas(LINE) _Atomic uint64_t flag;
+	uint64_t len;
+};
+struct shm_segment {
+	_Alignas(LINE) _Atomic uint32_t ll_taken; /* lines consumed; written by the receiver */
+	_Alignas(LINE) _Atomic uint32_t slots_taken;
+	struct shm_line lines[LL_LINES];
+	struct shm_slot slots[]; /* then, at data_at, the slots' bytes */
+};
+
+/* What the sender says with the segment, and the receiver with its bell. */
+struct shm_note {
+	uint32_t bell, slots;
+	uint64_t slot_bytes;
+};
+
+struct shm_conn {
+	struct wire_conn base;
+	struct shm_segment *seg;
+	size_t seg_len;
+	unsigned char *data;
+	uint32_t nslots;
+	uint32_t line;	    /* next ll line, counted without end */
+	uint32_t slot;	    /* next slot, likewise */
+	uint32_t line_seen; /* sender: consumed lines as last read; receiver: as last written */
+	uint32_t slot_seen;
+	int fd;			/* sender: where the receiver's bell comes from; else -1 */
+	struct wire_bell *bell; /* the peer's; NULL: not known yet */
+};
+
+static struct shm_conn *shm_of(const struct wire_conn *c)
+{
+	return (struct shm_conn *)(uintptr_t)c; /* base is the first member */
+}
+
+static uint64_t flag_of(uint32_t number, uint32_t sig)
+{
+	return (uint64_t)sig << 32 | (uint32_t)(number + 1);
+}
+
+static size_t data_at(uint32_t slots)
+{
+	size_t at = sizeof(struct shm_segment) + slots * sizeof(struct shm_slot);
+
+	return (at + 4095) / 4096 * 4096;
+}
+
+/* --- descriptors over the Unix socket --- */
+static enum taut_status send_note(int sock, const struct shm_note *note, const int *fds, int nfds)
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = { .buf = { 0 } };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)note, .iov_len = sizeof(*note) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf };
+	struct cmsghdr *c;
+
+	msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
+	c = CMSG_FIRSTHDR(&msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) != (ssize_t)sizeof(*note))
+		return errno_fail(errno, "cannot pass shared memory to a peer");
+	return TAUT_OK;
+}
+
+/* Exactly @nfds descriptors must come along. @wait_ms 0: TAUT_ERR_BUSY when nothing is there. */
+static enum taut_status recv_note(int sock, struct shm_note *note, int *fds, int nfds, int wait_ms)
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = { .buf = { 0 } };
+	struct iovec iov = { .iov_base = note, .iov_len = sizeof(*note) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+			      .msg_controllen = sizeof(control.buf) };
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	struct cmsghdr *c;
+	ssize_t got;
+
+	if (poll(&p, 1, wait_ms) <= 0)
+		return wait_ms ? fail_quiet(TAUT_ERR_TIMEOUT, "a peer passed no shared memory within %d ms", wait_ms) :
+				 TAUT_ERR_BUSY;
+	got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	c = CMSG_FIRSTHDR(&msg);
+	if (got != (ssize_t)sizeof(*note) || !c || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN((size_t)nfds * sizeof(int)))
+		return fail_quiet(TAUT_ERR_NET, "a peer closed the socket that passes shared memory");
+	memcpy(fds, CMSG_DATA(c), (size_t)nfds * sizeof(int));
+	return TAUT_OK;
+}
+
+/* --- making and closing --- */
+static enum taut_status map_segment(struct shm_conn *c, int memfd, const struct shm_note *note)
+{
+	void *p = mmap(NULL, c->seg_len, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+
+	if (p == MAP_FAILED)
+		return errno_fail(errno, "cannot map %zu bytes of shared memory for rank %d", c->seg_len, c->base.peer);
+	/* Fewer misses in the page tables where the kernel grants it; no harm where not. */
+	madvise(p, c->seg_len, MADV_HUGEPAGE);
+	c->seg = p;
+	c->data = (unsigned char *)p + data_at(note->slots);
+	c->nslots = note->slots;
+	c->base.slot_bytes = note->slot_bytes;
+	c->base.ll_max = LL_MAX;
+	c->base.mapped = true;
+	return TAUT_OK;
+}
+
+static enum taut_status make_segment(int *memfd, size_t len)
+{
+	int fd = memfd_create("taut-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return errno_fail(errno, "cannot make shared memory (memfd_create)");
+	if (ftruncate(fd, (off_t)len)) {
+		enum taut_status st = errno_fail(errno, "cannot make %zu bytes of shared memory", len);
+
+		close(fd);
+		return st;
+	}
+	/* So that the receiver's accesses cannot fault: nobody can shrink it any more. */
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	*memfd = fd;
+	return TAUT_OK;
+}
+
+static struct shm_conn *conn_new(const struct wire_args *args, int fd)
+{
+	struct shm_conn *c = mem_calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->base.ops = &wire_shm;
+	c->base.peer = args->peer;
+	c->fd = fd;
+	return c;
+}
+
+static void shm_close(struct wire_conn *base)
+{
+	struct shm_conn *c = shm_of(base);
+
+	if (!base)
+		return;
+	bell_unmap(c->bell);
+	if (c->seg)
+		munmap(c->seg, c->seg_len);
+	if (c->fd >= 0)
+		close(c->fd);
+	mem_free(c);
+}
+
+static enum taut_status shm_connect(struct wire_conn **out, const struct wire_args *args, int fd)
+{
+	struct shm_note note = { .slots = (uint32_t)args->cfg->slots, .slot_bytes = args->cfg->slot_bytes };
+	struct shm_conn *c = conn_new(args, fd);
+	int fds[2] = { -1, -1 };
+	enum taut_status st;
+
+	if (!c) {
+		close(fd);
+		return fail(TAUT_ERR_NOMEM, "shared memory connection to rank %d", args->peer);
+	}
+	c->seg_len = data_at(note.slots) + note.slots * note.slot_bytes;
+	st = make_segment(&fds[0], c->seg_len);
+	if (st)
+		goto err_close;
+	st = map_segment(c, fds[0], &note);
+	if (!st)
+		st = bell_export(args->bell, &fds[1], &note.bell);
+	if (!st)
+		st = send_note(fd, &note, fds, 2);
+	close(fds[0]);
+	if (st)
+		goto err_close;
+	*out = &c->base;
+	return TAUT_OK;
+err_close:
+	shm_close(&c->base);
+	return st;
+}
+
+static enum taut_status shm_accept(struct wire_conn **out, const struct wire_args *args, int fd)
+{
+	struct shm_note note, mine = { 0 };
+	struct shm_conn *c = conn_new(args, fd);
+	int fds[2], own;
+	enum taut_status st;
+
+	if (!c) {
+		close(fd);
+		return fail(TAUT_ERR_NOMEM, "shared memory connection from rank %d", args->peer);
+	}
+	st = recv_note(fd, &note, fds, 2, 5000);
+	if (st)
+		goto err_close;
+	if (note.slots < 1 || note.slots > 64 || note.slot_bytes > (size_t)1 << 30) {
+		st = fail(TAUT_ERR_NET, "rank %d offers %u slots of %llu bytes", args->peer, note.slots,
+			  (unsigned long long)note.slot_bytes);
+		close(fds[0]);
+		close(fds[1]);
+		goto err_close;
+	}
+	c->seg_len = data_at(note.slots) + note.slots * note.slot_bytes;
+	st = map_segment(c, fds[0], &note);
+	close(fds[0]);
+	if (st) {
+		close(fds[1]);
+		goto err_close;
+	}
+	st = bell_map(&c->bell, fds[1], note.bell);
+	if (!st)
+		st = bell_export(args->bell, &own, &mine.bell);
+	if (!st)
+		st = send_note(fd, &mine, &own, 1);
+	if (st)
+		goto err_close;
+	close(c->fd);
+	c->fd = -1;
+	*out = &c->base;
+	return TAUT_OK;
+err_close:
+	shm_close(&c->base);
+	return st;
+}
+
+/* After each message until the receiver's bell is known. */
+static void find_bell(struct shm_conn *c)
+{
+	struct shm_note note;
+	int fd;
+
+	atomic_thread_fence(memory_order_seq_cst); /* message before look; see head comment */
+	if (c->fd < 0 || recv_note(c->fd, &note, &fd, 1, 0))
+		return;
+	if (!bell_map(&c->bell, fd, note.bell)) {
+		close(c->fd);
+		c->fd = -1;
+		bell_ring(c->bell);
+	}
+}
+
+static inline void ring_peer(struct shm_conn *c)
+{
+	if (__builtin_expect(c->bell != NULL, 1))
+		bell_ring(c->bell);
+	else
+		find_bell(c);
+}
+
+/* --- ll --- */
+static enum wire_result shm_send_ll(struct wire_conn *base, const void *buf, size_t len, uint32_t sig)
+{
+	struct shm_conn *c = shm_of(base);
+	uint32_t need = len <= LL_DATA ? 1 : (uint32_t)((len + LL_DATA - 1) / LL_DATA);
+	const unsigned char *from = buf;
+
+	if (c->line + need - c->line_seen > LL_LINES) {
+		/* acquire: the receiver has read the lines before it said so */
+		c->line_seen = atomic_load_explicit(&c->seg->ll_taken, memory_order_acquire);
+		if (c->line + need - c->line_seen > LL_LINES)
+			return WIRE_AGAIN;
+	}
+	for (; len > LL_DATA; len -= LL_DATA, from += LL_DATA) {
+		struct shm_line *l = &c->seg->lines[c->line % LL_LINES];
+
+		memcpy(l->data, from, LL_DATA);
+		/* release: the payload comes before its flag */
+		atomic_store_explicit(&l->flag, flag_of(c->line++, sig), memory_order_release);
+	}
+	struct shm_line *l = &c->seg->lines[c->line % LL_LINES];
+
+	memcpy(l->data, from, len);
+	atomic_store_explicit(&l->flag, flag_of(c->line++, sig), memory_order_release);
+	ring_peer(c);
+	return WIRE_DONE;
+}
+
+static enum wire_result line_state(const struct shm_line *l, uint32_t number, uint32_t sig)
+{
+	/* acquire: the flag comes before the payload is read */
+	uint64_t flag = atomic_load_explicit(&l->flag, memory_order_acquire);
+
+	if (flag == flag_of(number, sig))
+		return WIRE_DONE;
+	return (uint32_t)flag == number + 1 ? WIRE_MISMATCH : WIRE_AGAIN;
+}
+
+static enum wire_result shm_recv_ll(struct wire_conn *base, void *buf, size_t len, uint32_t sig)
+{
+	struct shm_conn *c = shm_of(base);
+	uint32_t need = len <= LL_DATA ? 1 : (uint32_t)((len + LL_DATA - 1) / LL_DATA);
+	unsigned char *to = buf;
+	/* The last line is written last: when it is there, all are. Looking at the first as
+	 * well finds a mismatch of shorter messages. */
+	enum wire_result r = line_state(&c->seg->lines[c->line % LL_LINES], c->line, sig);
+
+	if (r == WIRE_DONE && need > 1)
+		r = line_state(&c->seg->lines[(c->line + need - 1) % LL_LINES], c->line + need - 1, sig);
+	if (r != WIRE_DONE)
+		return r;
+	for (uint32_t i = 0; i < need; i++, to += LL_DATA) {
+		const struct shm_line *l = &c->seg->lines[c->line++ % LL_LINES];
+
+		if (i + 1 < need)
+			memcpy(to, l->data, LL_DATA);
+		else
+			memcpy(to, l->data, len - i * LL_DATA);
+	}
+	/* Credits go back a quarter of the ring at a time: one line less bounces. */
+	if (c->line - c->line_seen >= LL_LINES / 4) {
+		c->line_seen = c->line;
+		/* release: the lines were read before the sender may write them again */
+		atomic_store_explicit(&c->seg->ll_taken, c->line, memory_order_release);
+		bell_ring(c->bell);
+	}
+	return WIRE_DONE;
+}
+
+/* --- bulk --- */
+static void *shm_send_ptr(struct wire_conn *base)
+{
+	struct shm_conn *c = shm_of(base);
+
+	if (c->slot - c->slot_seen >= c->nslots) {
+		c->slot_seen = atomic_load_explicit(&c->seg->slots_taken, memory_order_acquire); /* as in send_ll */
+		if (c->slot - c->slot_seen >= c->nslots)
+			return NULL;
+	}
+	return c->data + (c->slot % c->nslots) * c->base.slot_bytes;
+}
+
+static void shm_send_commit(struct wire_conn *base, size_t len, uint32_t sig)
+{
+	struct shm_conn *c = shm_of(base);
+	struct shm_slot *s = &c->seg->slots[c->slot % c->nslots];
+
+	s->len = len;
+	atomic_store_explicit(&s->flag, flag_of(c->slot++, sig), memory_order_release); /* payload before flag */
+	ring_peer(c);
+}
+
+static enum wire_result shm_send(struct wire_conn *base, const void *buf, size_t len, uint32_t sig)
+{
+	void *p = shm_send_ptr(base);
+
+	if (!p)
+		return WIRE_AGAIN;
+	memcpy(p, buf, len);
+	shm_send_commit(base, len, sig);
+	return WIRE_DONE;
+}
+
+static enum wire_result shm_recv_peek(struct wire_conn *base, size_t *len, uint32_t *sig)
+{
+	struct shm_conn *c = shm_of(base);
+	struct shm_slot *s = &c->seg->slots[c->slot % c->nslots];
+	uint64_t flag = atomic_load_explicit(&s->flag, memory_order_acquire); /* flag before payload */
+
+	if ((uint32_t)flag != c->slot + 1)
+		return WIRE_AGAIN;
+	*len = s->len;
+	*sig = (uint32_t)(flag >> 32);
+	return WIRE_DONE;
+}
+
+static enum wire_result shm_recv_ptr(struct wire_conn *base, const void **out, size_t len, uint32_t sig)
+{
+	struct shm_conn *c = shm_of(base);
+	size_t got;
+	uint32_t got_sig;
+
+	if (shm_recv_peek(base, &got, &got_sig) == WIRE_AGAIN)
+		return WIRE_AGAIN;
+	if (got_sig != sig || got != len)
+		return WIRE_MISMATCH;
+	*out = c->data + (c->slot % c->nslots) * c->base.slot_bytes;
+	return WIRE_DONE;
+}
+
+static void shm_recv_done(struct wire_conn *base)
+{
+	struct shm_conn *c = shm_of(base);
+
+	atomic_store_explicit(&c->seg->slots_taken, ++c->slot, memory_order_release); /* reads before credit */
+	bell_ring(c->bell);
+}
+
+static enum wire_result shm_recv(struct wire_conn *base, void *buf, size_t len, uint32_t sig)
+{
+	const void *p;
+	enum wire_result r = shm_recv_ptr(base, &p, len, sig);
+
+	if (r == WIRE_DONE) {
+		memcpy(buf, p, len);
+		shm_recv_done(base);
+	}
+	return r;
+}
+
+const struct wire_ops wire_shm = {
+	.name = "shm",
+	.local = true,
+	.connect = shm_connect,
+	.accept = shm_accept,
+	.close = shm_close,
+	.send = shm_send,
+	.send_ll = shm_send_ll,
+	.send_ptr = shm_send_ptr,
+	.send_commit = shm_send_commit,
+	.recv_ptr = shm_recv_ptr,
+	.recv_done = shm_recv_done,
+	.recv = shm_recv,
+	.recv_ll = shm_recv_ll,
+	.recv_peek = shm_recv_peek,
+};
