@@ -11,9 +11,10 @@
  *   all_gather, gather                       IN: one block, OUT: a block per rank
  *   reduce_scatter, scatter                  IN: a block per rank, OUT: one block
  *   all_to_all                               IN and OUT: a block per rank
- * SCRATCH is scratch_chunks chunks of the same size. Chunk c of a buffer is part
- * c % per_block of block c / per_block. per_block is the same for IN, OUT and SCRATCH
- * (SCRATCH has no blocks: just chunks).
+ * SCRATCH is scratch_chunks chunks. Chunk c of a buffer is part c % per_block of block
+ * c / per_block, SCRATCH included: parts of one number have one length, parts of different numbers may
+ * differ (the last ones of a block may be short or empty). So a chunk only ever moves to,
+ * or is reduced with, a chunk of the same part number, on every rank; the verifier checks it.
  *
  * Slices. The executor repeats the program over slices of every block, so that a chunk of
  * one slice fits a connection's slot. Slice by slice, chunk pieces are disjoint; a piece

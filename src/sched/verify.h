@@ -6,7 +6,9 @@
  *   - no deadlock, with FIFOs of @depth messages, and no message left over;
  *   - mapped accesses of different ranks that conflict have a barrier between them;
  *   - with @in_place, all that with IN and OUT overlapping as sched.h says.
- * Sends wait for a free place in the FIFO; that is the weakest wire allowed. */
+ *   - a chunk moves only to a chunk of the same part number (chunk % per_block).
+ * Sends wait for a free place in the FIFO; a step with several `from` takes its messages
+ * together, when all have come: that is the weakest executor allowed. */
 #ifndef SCHED_VERIFY_H
 #define SCHED_VERIFY_H
 
