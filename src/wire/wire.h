@@ -41,6 +41,8 @@ struct wire_conn {
 	size_t slot_bytes, ll_max; /* limits of this connection */
 	int peer;		   /* rank at the other end */
 	bool mapped;		   /* send_ptr/recv_ptr give memory of the connection, not a copy */
+	bool broken;		   /* no more can come of it: set before a call first says WIRE_BROKEN, and by
+				    * send_ptr(), send_commit() and poll(), which cannot say so */
 };
 
 struct wire_args {
@@ -57,12 +59,15 @@ struct wire_ops {
 	enum taut_status (*connect)(struct wire_conn **out, const struct wire_args *args, int fd);
 	enum taut_status (*accept)(struct wire_conn **out, const struct wire_args *args, int fd);
 	void (*close)(struct wire_conn *c);
+	/* (optional) Connection @index (1, 2, ... below cfg->sockets, in order) of one that is spread over several
+	 * sockets: on both sides, before the first use, with args->cfg still alive. Takes @fd in any case. */
+	enum taut_status (*add_socket)(struct wire_conn *c, int index, int fd);
 
 	/* --- Sending. Post a message of @len bytes from @buf; the bytes are read until
 	 * send_idle(). AGAIN: no credit, nothing was taken. --- */
 	enum wire_result (*send)(struct wire_conn *c, const void *buf, size_t len, uint32_t sig);
 	enum wire_result (*send_ll)(struct wire_conn *c, const void *buf, size_t len, uint32_t sig);
-	/* Where the next bulk message can be composed (slot_bytes long); NULL: no credit yet.
+	/* Where the next bulk message can be composed (slot_bytes long); NULL: no credit yet, or broken.
 	 * send_commit() posts @len bytes of it. */
 	void *(*send_ptr)(struct wire_conn *c);
 	void (*send_commit)(struct wire_conn *c, size_t len, uint32_t sig);
@@ -74,7 +79,8 @@ struct wire_ops {
 	/* The next bulk message lies at *@out until recv_done(). @len is the expected length. */
 	enum wire_result (*recv_ptr)(struct wire_conn *c, const void **out, size_t len, uint32_t sig);
 	void (*recv_done)(struct wire_conn *c);
-	/* The next message into @buf; called again with the same arguments until not AGAIN. */
+	/* The next message into @buf; called again with the same arguments until not AGAIN: until then
+	 * poll() too may write to @buf. (Who gives up earlier calls nothing but close() after that.) */
 	enum wire_result (*recv)(struct wire_conn *c, void *buf, size_t len, uint32_t sig);
 	enum wire_result (*recv_ll)(struct wire_conn *c, void *buf, size_t len, uint32_t sig);
 	/* (optional) The length and signature of the next bulk message without taking it. */
@@ -82,7 +88,8 @@ struct wire_ops {
 
 	/* (optional) Move bytes in the background: queued sends, read-ahead. True: something moved. */
 	bool (*poll)(struct wire_conn *c);
-	/* (optional) For sleeping: the descriptor to wait on and the poll(2) events. */
+	/* (optional) For sleeping, asked anew before each sleep: the descriptor to wait on and the
+	 * poll(2) events; -1: there is nothing to wait for now. */
 	int (*wait_fd)(const struct wire_conn *c, short *events);
 };
 
