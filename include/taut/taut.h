@@ -172,8 +172,8 @@ TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
  * taut_stream_wait(). The result has the same bits on every rank. */
 
 /* out[i] = op over ranks of in[i]. In place: @in == @out. */
-TAUT_API enum taut_status taut_all_reduce(const void *in, void *out, size_t count, enum taut_type type,
-					  enum taut_op op, struct taut_comm *comm, void *stream);
+TAUT_API enum taut_status taut_all_reduce(const void *in, void *out, size_t count, enum taut_type type, enum taut_op op,
+					  struct taut_comm *comm, void *stream);
 /* out = the @count elements of every rank, in rank order. In place: @in == @out + rank * count. */
 TAUT_API enum taut_status taut_all_gather(const void *in, void *out, size_t count, enum taut_type type,
 					  struct taut_comm *comm, void *stream);
@@ -203,9 +203,8 @@ TAUT_API enum taut_status taut_barrier(struct taut_comm *comm, void *stream);
  * means blocks packed in rank order. The arrays are copied. */
 TAUT_API enum taut_status taut_all_gather_v(const void *in, void *out, const size_t counts[], const size_t displs[],
 					    enum taut_type type, struct taut_comm *comm, void *stream);
-TAUT_API enum taut_status taut_reduce_scatter_v(const void *in, void *out, const size_t counts[],
-						enum taut_type type, enum taut_op op, struct taut_comm *comm,
-						void *stream);
+TAUT_API enum taut_status taut_reduce_scatter_v(const void *in, void *out, const size_t counts[], enum taut_type type,
+						enum taut_op op, struct taut_comm *comm, void *stream);
 TAUT_API enum taut_status taut_all_to_all_v(const void *in, const size_t in_counts[], const size_t in_displs[],
 					    void *out, const size_t out_counts[], const size_t out_displs[],
 					    enum taut_type type, struct taut_comm *comm, void *stream);

@@ -21,8 +21,9 @@ static const struct {
 	const char *name;
 	unsigned bit;
 } modules[] = {
-	{ "base", LOG_BASE }, { "topo", LOG_TOPO }, { "sched", LOG_SCHED }, { "boot", LOG_BOOT }, { "wire", LOG_WIRE },
-	{ "exec", LOG_EXEC }, { "comm", LOG_COMM }, { "tool", LOG_TOOL },   { "all", (unsigned)LOG_ALL },
+	{ "base", LOG_BASE }, { "topo", LOG_TOPO }, { "sched", LOG_SCHED },
+	{ "boot", LOG_BOOT }, { "wire", LOG_WIRE }, { "exec", LOG_EXEC },
+	{ "comm", LOG_COMM }, { "tool", LOG_TOOL }, { "all", (unsigned)LOG_ALL },
 };
 
 static unsigned module_bits(const char *name, size_t len)
@@ -112,7 +113,8 @@ void log_write(enum log_level level, enum log_module module, const char *fmt, ..
 		FILE *to = file ? file : stderr;
 
 		gethostname(host, sizeof(host) - 1);
-		fprintf(to, "%s:%d:%ld taut %s %s\n", host, (int)getpid(), (long)syscall(SYS_gettid), names[level], text);
+		fprintf(to, "%s:%d:%ld taut %s %s\n", host, (int)getpid(), (long)syscall(SYS_gettid), names[level],
+			text);
 		fflush(to);
 	}
 	pthread_mutex_unlock(&lock);

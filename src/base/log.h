@@ -36,10 +36,10 @@ void log_set_sink(log_sink_fn fn, void *ctx);
 void log_write(enum log_level level, enum log_module module, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-#define log_at(level_, module_, ...)                                                       \
-	do {                                                                               \
-		if (log_now.level >= (level_) && (log_now.modules & (unsigned)(module_)))  \
-			log_write((level_), (module_), __VA_ARGS__);                       \
+#define log_at(level_, module_, ...)                                                                                   \
+	do {                                                                                                           \
+		if (log_now.level >= (level_) && (log_now.modules & (unsigned)(module_)))                              \
+			log_write((level_), (module_), __VA_ARGS__);                                                   \
 	} while (0)
 #define log_err(module_, ...) log_at(LOG_ERR, module_, __VA_ARGS__)
 #define log_warn(module_, ...) log_at(LOG_WARN, module_, __VA_ARGS__)

@@ -6,12 +6,10 @@ static const struct {
 	const char *name;
 	size_t size;
 } types[TAUT_TYPE_COUNT] = {
-	[TAUT_INT8] = { "int8", 1 },	   [TAUT_UINT8] = { "uint8", 1 },
-	[TAUT_INT16] = { "int16", 2 },	   [TAUT_UINT16] = { "uint16", 2 },
-	[TAUT_INT32] = { "int32", 4 },	   [TAUT_UINT32] = { "uint32", 4 },
-	[TAUT_INT64] = { "int64", 8 },	   [TAUT_UINT64] = { "uint64", 8 },
-	[TAUT_FLOAT16] = { "half", 2 },	   [TAUT_BFLOAT16] = { "bfloat16", 2 },
-	[TAUT_FLOAT32] = { "float", 4 },   [TAUT_FLOAT64] = { "double", 8 },
+	[TAUT_INT8] = { "int8", 1 },	      [TAUT_UINT8] = { "uint8", 1 },	    [TAUT_INT16] = { "int16", 2 },
+	[TAUT_UINT16] = { "uint16", 2 },      [TAUT_INT32] = { "int32", 4 },	    [TAUT_UINT32] = { "uint32", 4 },
+	[TAUT_INT64] = { "int64", 8 },	      [TAUT_UINT64] = { "uint64", 8 },	    [TAUT_FLOAT16] = { "half", 2 },
+	[TAUT_BFLOAT16] = { "bfloat16", 2 },  [TAUT_FLOAT32] = { "float", 4 },	    [TAUT_FLOAT64] = { "double", 8 },
 	[TAUT_FLOAT8_E4M3] = { "f8e4m3", 1 }, [TAUT_FLOAT8_E5M2] = { "f8e5m2", 1 },
 };
 
