@@ -8,8 +8,9 @@
  * overlap it otherwise. The result of a kernel depends on the values alone: not on alignment,
  * length or position, and all processors' variants give the same bits. fp16, bf16 and fp8
  * are computed in fp32 and rounded once (to nearest even) at the end of the call, also with
- * many sources. fp8 overflow saturates to the largest finite value; NaN stays NaN.
- * min and max of floats: a NaN operand gives NaN.
+ * many sources. fp8 overflow saturates to the largest finite value (an infinity stays one in
+ * e5m2); a NaN result is the type's quiet NaN without sign or payload. min and max of floats:
+ * a NaN operand gives NaN, and -0 is less than +0. A copy (`many` of one source) is a copy.
  */
 #ifndef EXEC_REDUCE_H
 #define EXEC_REDUCE_H

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/reduce.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+#include "exec/half.h"
+#include "exec/reduce_variant.h"
+
+#if defined(__x86_64__)
+/* __builtin_cpu_supports() also asks whether the system keeps the wide registers; F16C has
+ * no name in it for all compilers. */
+static int has_avx2(void)
+{
+	unsigned a, b, c, d;
+
+	return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_avx512(void)
+{
+	return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static int always(void)
+{
+	return 1;
+}
+
+/* Best first. */
+static const struct {
+	const struct reduce_variant *variant;
+	int (*usable)(void);
+} variants[] = {
+#if defined(__x86_64__)
+	{ &reduce_avx512, has_avx512 },
+	{ &reduce_avx2, has_avx2 },
+#endif
+	{ &reduce_generic, always },
+};
+
+static const struct reduce_variant *current;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void choose(void)
+{
+	int i = 0;
+
+	while (!variants[i].usable())
+		i++;
+	current = variants[i].variant;
+}
+
+static const struct reduce_variant *variant(void)
+{
+	pthread_once(&once, choose);
+	return current;
+}
+
+const char *reduce_variant(void)
+{
+	return variant()->name;
+}
+
+int reduce_use(const char *name)
+{
+	pthread_once(&once, choose);
+	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+		if (strcmp(variants[i].variant->name, name) || !variants[i].usable())
+			continue;
+		current = variants[i].variant;
+		return 1;
+	}
+	return 0;
+}
+
+const struct reduce_kernels *reduce_find(enum taut_type type, enum taut_op op)
+{
+	const struct reduce_kernels *k;
+
+	if ((unsigned)type >= TAUT_TYPE_COUNT || (unsigned)op >= TAUT_OP_COUNT)
+		return NULL;
+	k = &variant()->kernels[type][op];
+	return k->two ? k : NULL;
+}
+
+void copy_bytes(void *dst, const void *src, size_t len)
+{
+	if (len)
+		memcpy(dst, src, len);
+}
+
+#if defined(__x86_64__)
+/* Whole cache lines past the caches, what is left at both ends by plain stores. The caller
+ * orders them with a fence. */
+static void stream_bytes(char *dst, const char *src, size_t len)
+{
+	size_t head = -(uintptr_t)dst & 63;
+
+	if (len < head + 64) {
+		copy_bytes(dst, src, len);
+		return;
+	}
+	copy_bytes(dst, src, head);
+	for (dst += head, src += head, len -= head; len >= 64; dst += 64, src += 64, len -= 64)
+		for (int i = 0; i < 4; i++)
+			_mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
+	copy_bytes(dst, src, len);
+}
+
+static void stream_end(void)
+{
+	_mm_sfence();
+}
+#else
+static void stream_bytes(char *dst, const char *src, size_t len)
+{
+	copy_bytes(dst, src, len);
+}
+
+static void stream_end(void)
+{
+}
+#endif
+
+void copy_bytes_nt(void *dst, const void *src, size_t len)
+{
+	stream_bytes(dst, src, len);
+	stream_end();
+}
+
+/* Bytes of the block that starts at @dst: to the end of a cache line, if elements do. */
+static size_t block_len(const char *dst, size_t left, size_t size)
+{
+	size_t len = (REDUCE_BLOCK - ((uintptr_t)dst & 63)) / size * size;
+
+	return left < len ? left : len;
+}
+
+void reduce_blocks_nt(reduce_two_fn *two, size_t size, void *dst, const void *a, const void *b, size_t n)
+{
+	_Alignas(64) char block[REDUCE_BLOCK];
+	char *d = dst;
+	const char *x = a, *y = b;
+
+	for (size_t left = n * size, len; left; left -= len, d += len, x += len, y += len) {
+		len = block_len(d, left, size);
+		two(block, x, y, len / size);
+		stream_bytes(d, block, len);
+	}
+	stream_end();
+}
+
+void reduce_blocks_dual(reduce_two_fn *two, size_t size, void *dst, void *dst2, const void *a, const void *b, size_t n)
+{
+	char *d = dst, *d2 = dst2;
+	const char *x = a, *y = b;
+
+	for (size_t left = n * size, len; left; left -= len, d += len, d2 += len, x += len, y += len) {
+		len = block_len(d, left, size);
+		two(d, x, y, len / size);
+		copy_bytes(d2, d, len);
+	}
+}
+
+void reduce_blocks_dual_nt(reduce_two_fn *two, size_t size, void *dst, void *dst2, const void *a, const void *b,
+			   size_t n)
+{
+	char *d = dst, *d2 = dst2;
+	const char *x = a, *y = b;
+
+	for (size_t left = n * size, len; left; left -= len, d += len, d2 += len, x += len, y += len) {
+		len = block_len(d2, left, size);
+		two(d, x, y, len / size);
+		stream_bytes(d2, d, len);
+	}
+	stream_end();
+}
+
+/* Not in @dst, which may be a source that is still to be read. */
+void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *const *src, int nsrc, size_t n)
+{
+	_Alignas(64) char block[REDUCE_BLOCK];
+	char *d = dst;
+
+	if (nsrc == 1 && src[0] != dst)
+		copy_bytes(dst, src[0], n * size);
+	for (size_t pos = 0, end = nsrc > 1 ? n * size : 0, len; pos < end; pos += len) {
+		const char *acc = (const char *)src[0] + pos;
+
+		len = block_len(d + pos, end - pos, size);
+		for (int i = 1; i < nsrc; i++) {
+			char *to = i < nsrc - 1 ? block : d + pos;
+
+			two(to, acc, (const char *)src[i] + pos, len / size);
+			acc = to;
+		}
+	}
+}
+
+void reduce_blocks_many_small(reduce_two_fn *two, const struct reduce_small *small, void *dst, const void *const *src,
+			      int nsrc, size_t n)
+{
+	_Alignas(64) float acc[REDUCE_BLOCK / sizeof(float)], next[REDUCE_BLOCK / sizeof(float)];
+	const size_t max = sizeof(acc) / sizeof(acc[0]);
+
+	if (nsrc == 1 && src[0] != dst)
+		copy_bytes(dst, src[0], n * small->size);
+	for (size_t pos = 0, end = nsrc > 1 ? n : 0, len; pos < end; pos += len) {
+		len = end - pos < max ? end - pos : max;
+		small->decode(acc, (const char *)src[0] + pos * small->size, len);
+		for (int i = 1; i < nsrc; i++) {
+			small->decode(next, (const char *)src[i] + pos * small->size, len);
+			two(acc, acc, next, len);
+		}
+		small->encode((char *)dst + pos * small->size, acc, len);
+	}
+}
+
+/* As a product with a block of equal elements. */
+void reduce_scale(void *dst, const void *src, const void *scalar, size_t n, enum taut_type type)
+{
+	_Alignas(64) char block[REDUCE_BLOCK];
+	const struct reduce_kernels *product = reduce_find(type, TAUT_PROD);
+	const size_t size = taut_type_size(type);
+	char *d = dst;
+	const char *s = src;
+
+	for (size_t pos = 0; pos < sizeof(block) && pos < n * size; pos += size)
+		memcpy(block + pos, scalar, size);
+	for (size_t left = n * size, len; left; left -= len, d += len, s += len) {
+		len = block_len(d, left, size);
+		product->two(d, s, block, len / size);
+	}
+}
+
+/* Magnitudes, for the quotient of the most negative number by -1 wraps. */
+static uint64_t divide_signed(int64_t x, int64_t by)
+{
+	uint64_t a = x < 0 ? -(uint64_t)x : (uint64_t)x;
+	uint64_t b = by < 0 ? -(uint64_t)by : (uint64_t)by;
+
+	return (x < 0) == (by < 0) ? a / b : -(a / b);
+}
+
+static uint64_t divide_unsigned(uint64_t x, int64_t by)
+{
+	return by < 0 ? -(x / -(uint64_t)by) : x / (uint64_t)by;
+}
+
+/* Up to 32 bits in fp64, faster than integer division: operands that are not exact there
+ * have the quotient 0, and the quotient of others never rounds up to the next integer. */
+static inline __attribute__((always_inline)) void divide_loop(char *p, long long by, size_t n, int size, int is_signed)
+{
+	const int shift = 64 - 8 * size;
+
+	for (; n; n--, p += size) {
+		uint64_t u = 0, q;
+		int64_t s;
+
+		memcpy(&u, p, (size_t)size);
+		s = is_signed ? (int64_t)(u << shift) >> shift : (int64_t)u;
+		if (size <= 4)
+			q = (uint64_t)(int64_t)((double)s / (double)by);
+		else
+			q = is_signed ? divide_signed(s, by) : divide_unsigned(u, by);
+		memcpy(p, &q, (size_t)size);
+	}
+}
+
+void reduce_divide(void *dst, long long by, size_t n, enum taut_type type)
+{
+	switch (type) {
+	case TAUT_INT8:
+		divide_loop(dst, by, n, 1, 1);
+		break;
+	case TAUT_UINT8:
+		divide_loop(dst, by, n, 1, 0);
+		break;
+	case TAUT_INT16:
+		divide_loop(dst, by, n, 2, 1);
+		break;
+	case TAUT_UINT16:
+		divide_loop(dst, by, n, 2, 0);
+		break;
+	case TAUT_INT32:
+		divide_loop(dst, by, n, 4, 1);
+		break;
+	case TAUT_UINT32:
+		divide_loop(dst, by, n, 4, 0);
+		break;
+	case TAUT_INT64:
+		divide_loop(dst, by, n, 8, 1);
+		break;
+	case TAUT_UINT64:
+		divide_loop(dst, by, n, 8, 0);
+		break;
+	default:
+		assert(!"an integer type");
+	}
+}
+
+void reduce_reciprocal(void *out, int by, enum taut_type type)
+{
+	const double exact = 1.0 / by;
+	const float f = (float)exact;
+	const uint16_t f16 = f16_from_f32(f), bf16 = bf16_from_f32(f);
+	const uint8_t e4m3 = e4m3_from_f32(f), e5m2 = e5m2_from_f32(f);
+
+	switch (type) {
+	case TAUT_FLOAT16:
+		memcpy(out, &f16, sizeof(f16));
+		break;
+	case TAUT_BFLOAT16:
+		memcpy(out, &bf16, sizeof(bf16));
+		break;
+	case TAUT_FLOAT32:
+		memcpy(out, &f, sizeof(f));
+		break;
+	case TAUT_FLOAT64:
+		memcpy(out, &exact, sizeof(exact));
+		break;
+	case TAUT_FLOAT8_E4M3:
+		memcpy(out, &e4m3, sizeof(e4m3));
+		break;
+	case TAUT_FLOAT8_E5M2:
+		memcpy(out, &e5m2, sizeof(e5m2));
+		break;
+	default:
+		assert(!"a floating type");
+	}
+}
