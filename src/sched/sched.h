@@ -12,9 +12,13 @@
  *   reduce_scatter, scatter                  IN: a block per rank, OUT: one block
  *   all_to_all                               IN and OUT: a block per rank
  * SCRATCH is scratch_chunks chunks. Chunk c of a buffer is part c % per_block of block
- * c / per_block, SCRATCH included: parts of one number have one length, parts of different numbers may
- * differ (the last ones of a block may be short or empty). So a chunk only ever moves to,
- * or is reduced with, a chunk of the same part number, on every rank; the verifier checks it.
+ * c / per_block, SCRATCH included: parts of one number have one length, parts of different
+ * numbers may differ (the last ones of a block may be short or empty). So a chunk only ever
+ * moves to, or is reduced with, a chunk of the same part number, on every rank; the verifier
+ * checks it. A message step that names no chunk (it hands on) needs per_block 1.
+ *
+ * Who has which buffer: IN of broadcast and scatter and OUT of reduce and gather exist on
+ * the root only. IN is never written. barrier moves one dummy element.
  *
  * Slices. The executor repeats the program over slices of every block, so that a chunk of
  * one slice fits a connection's slot. Slice by slice, chunk pieces are disjoint; a piece
@@ -27,7 +31,12 @@
  * In place: IN and OUT may be the same memory (IN chunk c == OUT chunk c for all_reduce,
  * broadcast, reduce; IN == block `rank` of OUT for all_gather and root's gather; OUT ==
  * block `rank` of IN for reduce_scatter and root's scatter). Every algorithm must give the
- * right result then too. all_to_all is never in place.
+ * right result then too. all_to_all is never in place. A store of a chunk onto itself (src
+ * is dst, nothing received) is not done.
+ *
+ * Different lengths (v-forms): each block has a length of its own, scratch chunks have that
+ * of the largest. A message's length then follows at both ends from the block that the step
+ * names, so nothing travels from or to SCRATCH.
  */
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
@@ -54,6 +63,9 @@ bool sched_coll_reduces(enum sched_coll coll);
 bool sched_coll_has_root(enum sched_coll coll);
 /* Blocks of IN (@out false) or OUT (@out true) for @nranks. */
 int sched_coll_blocks(enum sched_coll coll, bool out, int nranks);
+
+/* Operands of one reduction, own one included; a builder that would need more does not fit. */
+#define SCHED_MAX_OPERANDS 64
 
 enum sched_buf { BUF_NONE, BUF_IN, BUF_OUT, BUF_SCRATCH };
 
@@ -117,9 +129,9 @@ struct sched_req {
 
 struct sched_algo {
 	const char *name;
-	uint32_t colls;	 /* bit 1 << enum sched_coll for each it can do */
-	bool mapped;	 /* its schedules have mapped steps */
-	bool vectors;	 /* allows blocks of different lengths (the v-forms) */
+	uint32_t colls;	  /* bit 1 << enum sched_coll for each it can do */
+	uint32_t vectors; /* likewise: those of which it can do the v-form */
+	bool mapped;	  /* its schedules have mapped steps */
 	/* (optional) false where it has no schedule: two_level on one machine, powers of two ... */
 	bool (*fits)(const struct sched_req *req);
 	/* Appends the program of req->rank to the empty @s. Cost near the number of its steps:
@@ -127,15 +139,20 @@ struct sched_algo {
 	enum taut_status (*build)(struct sched *s, const struct sched_req *req);
 };
 
-extern const struct sched_algo *const sched_algos[]; /* NULL-terminated, table.c */
+extern const struct sched_algo *const sched_algos[];	    /* NULL-terminated, table.c */
 const struct sched_algo *sched_algo_find(const char *name); /* NCCL's names too; NULL: unknown */
 /* Does @algo have a schedule for @req? */
 bool sched_algo_fits(const struct sched_algo *algo, const struct sched_req *req);
+/* And one that serves the v-form? */
+bool sched_algo_fits_vectors(const struct sched_algo *algo, const struct sched_req *req);
 
 /* Builds and checks the form (indices in range); on success *@out is the caller's. A
  * group of one rank gives a schedule that copies IN to OUT. */
 enum taut_status sched_build(struct sched **out, const struct sched_algo *algo, const struct sched_req *req);
-void sched_free(struct sched *s);
+void sched_free(struct sched *s); /* NULL is allowed */
+/* The form alone: every index in range, every step one of the kinds above. TAUT_ERR_INTERNAL
+ * names rank and step. */
+enum taut_status sched_check(const struct sched *s);
 
 /* --- For builders. All return a status so that memory failure is passed on. --- */
 static inline struct sched_ref ref_none(void)
