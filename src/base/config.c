@@ -150,25 +150,25 @@ static bool parse_number(const struct row *row, const char *text, long long *out
 	}
 }
 
-static enum taut_status bad_value(const struct row *row, const char *text, const char *where)
+/* @what: name, value and source as in "NCCL_DEBUG=loud (environment, for TAUT_LOG)". */
+static enum taut_status bad_value(const struct row *row, const char *what)
 {
 	static const char *const want[] = {
 		[KIND_INT] = "a number from", [KIND_SIZE] = "a size (K, M, G) from", [KIND_ENUM] = "one of"
 	};
 
-	return fail(TAUT_ERR_CONFIG, "%s=%s (%s): expected %s %s. %s", row->s.name, text, where, want[row->kind],
-		    row->s.limits, row->s.doc);
+	return fail(TAUT_ERR_CONFIG, "%s: expected %s %s. %s", what, want[row->kind], row->s.limits, row->s.doc);
 }
 
 /* @alias: NCCL's programs run with what NCCL accepts, so numbers beyond taut's limits are
  * moved to the limit. */
-static enum taut_status row_number(const struct row *row, const char *text, const char *where, bool alias,
+static enum taut_status row_number(const struct row *row, const char *text, const char *what, bool alias,
 				   long long *out)
 {
 	long long lo, hi, v;
 
 	if (!parse_number(row, text, &v))
-		return bad_value(row, text, where);
+		return bad_value(row, what);
 	*out = v;
 	if (row->kind == KIND_ENUM)
 		return TAUT_OK;
@@ -177,7 +177,7 @@ static enum taut_status row_number(const struct row *row, const char *text, cons
 	if (v >= lo && v <= hi)
 		return TAUT_OK;
 	if (!alias)
-		return bad_value(row, text, where);
+		return bad_value(row, what);
 	*out = v < lo ? lo : hi;
 	log_warn(LOG_BASE, "%s=%s: %s takes %s: taken as %lld", row->s.alias, text, row->s.name, row->s.limits, *out);
 	return TAUT_OK;
@@ -195,8 +195,7 @@ static enum taut_status row_store_str(const struct row *row, struct config *cfg,
 	return TAUT_OK;
 }
 
-/* @where: "environment (NCCL_DEBUG)" and the like, for the error. */
-static enum taut_status row_set(const struct row *row, struct config *cfg, const char *text, const char *where,
+static enum taut_status row_set(const struct row *row, struct config *cfg, const char *text, const char *what,
 				bool alias)
 {
 	enum taut_status st;
@@ -204,7 +203,7 @@ static enum taut_status row_set(const struct row *row, struct config *cfg, const
 
 	if (row->kind == KIND_STR)
 		return row_store_str(row, cfg, text);
-	st = row_number(row, text, where, alias, &v);
+	st = row_number(row, text, what, alias, &v);
 	if (st)
 		return st;
 	if (row->kind == KIND_SIZE)
@@ -215,17 +214,16 @@ static enum taut_status row_set(const struct row *row, struct config *cfg, const
 }
 
 static enum taut_status row_set_named(const struct row *row, struct config *cfg, const char *name, const char *value,
-				      const char *where)
+				      const char *what)
 {
 	bool alias = strcmp(name, row->s.name) != 0;
 	char ours[1024];
 
 	if (!alias)
-		return row_set(row, cfg, value, where, false);
+		return row_set(row, cfg, value, what, false);
 	if (alias_value(name, value, ours, sizeof(ours)))
-		return fail(TAUT_ERR_CONFIG, "%s (%s): longer than %zu bytes. %s", name, where, sizeof(ours) - 1,
-			    row->s.doc);
-	return row_set(row, cfg, ours, where, true);
+		return fail(TAUT_ERR_CONFIG, "%s: longer than %zu bytes. %s", what, sizeof(ours) - 1, row->s.doc);
+	return row_set(row, cfg, ours, what, true);
 }
 
 /* --- sources --- */
@@ -304,12 +302,24 @@ static void choice_source(const struct choice *c, char *out, size_t len)
 		snprintf(out, len, "environment (%s)", c->name);
 }
 
+/* For errors; the values of secrets never get that far. */
+static void describe_choice(const struct row *row, const char *name, const char *value, const char *where, char *out,
+			    size_t len)
+{
+	bool alias = strcmp(name, row->s.name) != 0;
+
+	snprintf(out, len, "%s=%.80s (%s%s%s)", name, value, where, alias ? ", for " : "", alias ? row->s.name : "");
+}
+
 static enum taut_status row_load(const struct row *row, struct config *cfg, const struct choice *c)
 {
-	char where[288];
+	const char *name = c->name ? c->name : row->s.name;
+	char where[300] = "environment", what[512];
 
-	choice_source(c, where, sizeof(where));
-	return row_set_named(row, cfg, c->name ? c->name : row->s.name, c->value, where);
+	if (!c->name || c->file)
+		choice_source(c, where, sizeof(where));
+	describe_choice(row, name, c->value, where, what, sizeof(what));
+	return row_set_named(row, cfg, name, c->value, what);
 }
 
 /* --- names that nobody knows --- */
@@ -396,7 +406,7 @@ enum taut_status config_defaults(struct config *out)
 	enum taut_status st;
 
 	for (size_t i = 0; i < ROWS; i++) {
-		st = row_set(&rows[i], &cfg, rows[i].s.dflt, "default", false);
+		st = row_set(&rows[i], &cfg, rows[i].s.dflt, rows[i].s.name, false);
 		if (st)
 			goto err_cleanup;
 	}
@@ -436,9 +446,12 @@ enum taut_status config_set(struct config *cfg, const char *name, const char *va
 {
 	const struct row *row = row_find(name);
 	const char *near;
+	char what[512];
 
-	if (row)
-		return row_set_named(row, cfg, name, value, "set by the program");
+	if (row) {
+		describe_choice(row, name, value, "set by the program", what, sizeof(what));
+		return row_set_named(row, cfg, name, value, what);
+	}
 	near = name_nearest(name);
 	return fail(TAUT_ERR_CONFIG, "%s is no setting%s%s%s", name, near ? ": did you mean " : "", near ? near : "",
 		    near ? "?" : "; taut settings lists them");
@@ -479,6 +492,11 @@ void config_cleanup(struct config *cfg)
 size_t config_count(void)
 {
 	return ROWS;
+}
+
+const struct setting *config_setting(size_t i)
+{
+	return i < ROWS ? &rows[i].s : NULL;
 }
 
 static void show_size(size_t v, char *out, size_t len)

@@ -44,7 +44,9 @@ struct setting_value {
 	char source[288]; /* "default", "environment (NCCL_DEBUG)", "file /etc/taut.conf:3" */
 };
 size_t config_count(void);
-/* Row @i, 0..config_count()-1, with what config_load() would take. */
+/* Row @i, 0..config_count()-1; NULL past the end. */
+const struct setting *config_setting(size_t i);
+/* The same with what config_load() would take. */
 enum taut_status config_describe(size_t i, struct setting_value *out);
 
 #endif
