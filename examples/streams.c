@@ -21,8 +21,8 @@ static enum taut_status step(struct taut_comm *comm, struct taut_stream *stream)
 {
 	for (int b = 0; b < BLOCKS; b++) {
 		compute(gradient[b], b, taut_comm_rank(comm));
-		enum taut_status st = taut_all_reduce(gradient[b], gradient[b], COUNT, TAUT_FLOAT32, TAUT_SUM, comm,
-						      stream);
+		enum taut_status st =
+			taut_all_reduce(gradient[b], gradient[b], COUNT, TAUT_FLOAT32, TAUT_SUM, comm, stream);
 
 		if (st != TAUT_OK)
 			return st;
