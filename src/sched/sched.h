@@ -184,7 +184,9 @@ enum taut_status sched_pull(struct sched *s, struct sched_ref src, struct sched_
 enum taut_status sched_push(struct sched *s, struct sched_ref src, struct sched_ref dst, int n, const int32_t *to,
 			    uint32_t nto);
 
-/* One line a step, for logs, tests and `taut` tools; @buf is cut, never overrun. */
+/* One line a step, for logs, tests and `taut` tools; @buf is cut, never overrun. Returns the
+ * length that the whole text has. */
 size_t sched_print(const struct sched *s, char *buf, size_t len);
+size_t sched_print_step(const struct sched *s, uint32_t i, char *buf, size_t len); /* step @i alone */
 
 #endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/group.h"
+
+#include "base/mem.h"
+
+int group_pieces(const struct group_algo *algo, enum sched_coll coll, int n)
+{
+	return algo->pieces ? algo->pieces(coll, n) : 1;
+}
+
+bool group_fits(const struct group_algo *algo, enum sched_coll coll, int n)
+{
+	return algo->run[coll] && (!algo->fits || algo->fits(coll, n));
+}
+
+enum taut_status group_build(const struct group_algo *algo, struct sched *s, const struct sched_req *req)
+{
+	struct group g = {
+		.s = s,
+		.n = req->nranks,
+		.me = req->rank,
+		.root = s->root,
+		.in = ref_in(0),
+		.out = ref_out(0),
+		.len = group_pieces(algo, req->coll, req->nranks),
+	};
+
+	s->per_block = g.len;
+	return algo->run[req->coll](&g);
+}
+
+static bool same(struct sched_ref a, struct sched_ref b)
+{
+	return a.buf == b.buf && (a.chunk == b.chunk || a.buf == BUF_NONE);
+}
+
+enum taut_status group_msg(const struct group *g, struct sched_ref src, struct sched_ref dst, int n, int from, int to)
+{
+	int32_t from_rank = from < 0 ? -1 : group_rank(g, from);
+	int32_t to_rank = to < 0 ? -1 : group_rank(g, to);
+
+	return group_step(g, src, dst, n, &from_rank, from >= 0, &to_rank, to >= 0);
+}
+
+enum taut_status group_copy(const struct group *g, struct sched_ref dst, struct sched_ref src, int n)
+{
+	return group_msg(g, src, dst, n, -1, -1);
+}
+
+enum taut_status group_step(const struct group *g, struct sched_ref src, struct sched_ref dst, int n,
+			    const int32_t *from, int nfrom, const int32_t *to, int nto)
+{
+	if (nfrom == 0 && same(src, dst))
+		dst = ref_none();
+	if (nfrom == 0 && nto == 0 && dst.buf == BUF_NONE)
+		return TAUT_OK;
+	return sched_msg(g->s, src, dst, n, from, (uint32_t)nfrom, to, (uint32_t)nto);
+}
+
+enum taut_status group_others(int32_t **out, const struct group *g, bool rotated)
+{
+	int32_t *ranks = mem_calloc((size_t)g->n, sizeof(*ranks));
+	int n = 0;
+
+	if (!ranks)
+		return fail(TAUT_ERR_NOMEM, "schedule of %s: no memory for a list of %d ranks", g->s->algo, g->n);
+	for (int i = rotated ? 1 : 0; n < g->n - 1; i++) {
+		int place = rotated ? group_wrap(g, g->me + i) : i;
+
+		if (place != g->me)
+			ranks[n++] = group_rank(g, place);
+	}
+	*out = ranks;
+	return TAUT_OK;
+}
+
+struct sched_ref group_scratch(const struct group *g, int n)
+{
+	struct sched_ref ref = ref_scratch(g->s->scratch_chunks);
+
+	g->s->scratch_chunks += n;
+	return ref;
+}
