@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests: tests/unit/test_*.c, cmocka, one program each. Process tests: tests/integ/*.c,
 # programs that exit 0, 1, or 77 with the reason why they were skipped.
+set(patience 1) # of the timeouts
+if(TAUT_SANITIZE)
+	set(patience 5)
+endif()
+math(EXPR unit_timeout "60 * ${patience}")
+math(EXPR integ_timeout "120 * ${patience}")
+
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 file(GLOB unit_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/test_*.c)
 foreach(file ${unit_tests})
@@ -8,7 +15,7 @@ foreach(file ${unit_tests})
 	add_executable(${name} ${file})
 	target_link_libraries(${name} PRIVATE taut_all PkgConfig::CMOCKA)
 	add_test(NAME unit/${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-	set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT 60)
+	set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout})
 endforeach()
 file(GLOB integ_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/integ/*.c)
 foreach(file ${integ_tests})
@@ -16,5 +23,5 @@ foreach(file ${integ_tests})
 	add_executable(integ_${name} ${file})
 	target_link_libraries(integ_${name} PRIVATE taut_all)
 	add_test(NAME integ/${name} COMMAND integ_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-	set_tests_properties(integ/${name} PROPERTIES LABELS integ TIMEOUT 120 SKIP_RETURN_CODE 77)
+	set_tests_properties(integ/${name} PROPERTIES LABELS integ TIMEOUT ${integ_timeout} SKIP_RETURN_CODE 77)
 endforeach()
