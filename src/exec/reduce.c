@@ -185,14 +185,20 @@ void reduce_blocks_dual_nt(reduce_two_fn *two, size_t size, void *dst, void *dst
 	stream_end();
 }
 
+void reduce_copy(void *dst, const void *src, size_t len)
+{
+	if (dst != src)
+		copy_bytes(dst, src, len);
+}
+
 /* Not in @dst, which may be a source that is still to be read. */
 void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *const *src, int nsrc, size_t n)
 {
 	_Alignas(64) char block[REDUCE_BLOCK];
 	char *d = dst;
 
-	if (nsrc == 1 && src[0] != dst)
-		copy_bytes(dst, src[0], n * size);
+	if (nsrc == 1)
+		reduce_copy(dst, src[0], n * size);
 	for (size_t pos = 0, end = nsrc > 1 ? n * size : 0, len; pos < end; pos += len) {
 		const char *acc = (const char *)src[0] + pos;
 
@@ -212,8 +218,8 @@ void reduce_blocks_many_small(reduce_two_fn *two, const struct reduce_small *sma
 	_Alignas(64) float acc[REDUCE_BLOCK / sizeof(float)], next[REDUCE_BLOCK / sizeof(float)];
 	const size_t max = sizeof(acc) / sizeof(acc[0]);
 
-	if (nsrc == 1 && src[0] != dst)
-		copy_bytes(dst, src[0], n * small->size);
+	if (nsrc == 1)
+		reduce_copy(dst, src[0], n * small->size);
 	for (size_t pos = 0, end = nsrc > 1 ? n : 0, len; pos < end; pos += len) {
 		len = end - pos < max ? end - pos : max;
 		small->decode(acc, (const char *)src[0] + pos * small->size, len);

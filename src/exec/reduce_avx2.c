@@ -3,6 +3,7 @@
 #include "exec/reduce_variant.h"
 
 #if defined(__x86_64__)
+#define VECTOR 32 /* bytes */
 #include "exec/reduce_loops.inc.h"
 
 const struct reduce_variant reduce_avx2 = { .name = "avx2", .kernels = kernels };

@@ -3,6 +3,7 @@
 #include "exec/reduce_variant.h"
 
 #if defined(__x86_64__)
+#define VECTOR 64 /* bytes */
 #include "exec/reduce_loops.inc.h"
 
 const struct reduce_variant reduce_avx512 = { .name = "avx512", .kernels = kernels };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of one variant: compiled as a whole by reduce_generic.c, reduce_avx2.c and
- * reduce_avx512.c. Plain loops, which the compiler turns into vector code. */
+ * reduce_avx512.c. Plain loops, which the compiler turns into vector code, but for
+ * the small floats where VECTOR is defined: reduce_vector.inc.h. */
 #include "exec/half.h"
 #include "exec/reduce_variant.h"
 
@@ -94,6 +95,10 @@ INLINE double f64_apply(enum taut_op op, double a, double b)
 		return -f64_min(-a, -b);
 	}
 }
+
+#if defined(VECTOR)
+#include "exec/reduce_vector.inc.h"
+#endif
 
 #define TYPE i8
 #define ELEM int8_t

@@ -16,6 +16,40 @@
 #define PLAIN
 #endif
 
+#if defined(VECTOR) && !defined(PLAIN)
+/* @n elements of a pair of vectors from each of @nsrc sources, @pos bytes into each. */
+INLINE void NAME(_step)(enum taut_op op, char *dst, const void *const *src, int nsrc, size_t pos, size_t n)
+{
+	struct pair acc = NAME(_load)((const char *)src[0] + pos, n);
+
+	for (int i = 1; i < nsrc; i++)
+		acc = pair_apply(op, acc, NAME(_load)((const char *)src[i] + pos, n));
+	NAME(_store)(dst + pos, acc, n);
+}
+
+INLINE void NAME(_loop_many)(enum taut_op op, void *dst, const void *const *src, int nsrc, size_t n)
+{
+	size_t pos = 0;
+
+	if (nsrc == 1) {
+		reduce_copy(dst, src[0], n * sizeof(ELEM));
+		return;
+	}
+	for (; n >= PAIR; n -= PAIR, pos += PAIR * sizeof(ELEM))
+		NAME(_step)(op, dst, src, nsrc, pos, PAIR);
+	if (n)
+		NAME(_step)(op, dst, src, nsrc, pos, n);
+}
+
+INLINE void NAME(_loop)(enum taut_op op, void *dst, const void *a, const void *b, size_t n)
+{
+	const void *const src[] = { a, b };
+
+	NAME(_loop_many)(op, dst, src, 2, n);
+}
+
+#define MANY(op, ...) NAME(_loop_many)(TAUT_##op, __VA_ARGS__)
+#else
 typedef ELEM NAME(_elem) __attribute__((aligned(1), may_alias));
 
 INLINE void NAME(_loop)(enum taut_op op, void *dst, const void *a, const void *b, size_t n)
@@ -52,6 +86,7 @@ static void NAME(_encode)(void *dst, const float *src, size_t n)
 static const struct reduce_small NAME(_small) = { NAME(_decode), NAME(_encode), sizeof(ELEM) };
 
 #define MANY(op, ...) reduce_blocks_many_small(f32_two_##op, &NAME(_small), __VA_ARGS__)
+#endif
 #endif
 
 #define KERNELS(op)                                                                                                    \

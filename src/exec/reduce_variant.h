@@ -27,6 +27,9 @@ extern const struct reduce_variant reduce_generic;
 extern const struct reduce_variant reduce_avx2;
 extern const struct reduce_variant reduce_avx512;
 
+/* Nothing when they are the same. */
+void reduce_copy(void *dst, const void *src, size_t len);
+
 /* The other kernels, made of a variant's `two` block by block; @size is the element's. */
 void reduce_blocks_nt(reduce_two_fn *two, size_t size, void *dst, const void *a, const void *b, size_t n);
 void reduce_blocks_dual(reduce_two_fn *two, size_t size, void *dst, void *dst2, const void *a, const void *b, size_t n);
