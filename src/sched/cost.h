@@ -123,7 +123,7 @@ struct cost_query {
 	const struct tune *tune;	  /* NULL: none */
 	const struct cost_filter *filter; /* NULL: all */
 };
-/* The predicted time of one candidate, in us, with the best channels and pieces for it.
+/* The predicted time of one candidate, in us, with the best pieces for it.
  * TAUT_ERR_UNSUPPORTED when it has no schedule for the query. */
 enum taut_status cost_predict(double *out_us, const struct cost_query *q, const struct sched_algo *algo,
 			      enum sched_proto proto);
