@@ -10,10 +10,12 @@ static enum taut_status bad(const struct sched *s, uint32_t i, const char *what)
 		    s->algo ? s->algo : "nobody", s->rank, i, what);
 }
 
-static int64_t chunks_of(const struct sched *s, int buf)
+int64_t sched_chunks(const struct sched *s, enum sched_buf buf)
 {
 	if (buf == BUF_SCRATCH)
 		return s->scratch_chunks;
+	if (buf == BUF_NONE)
+		return 0;
 	if ((buf == BUF_IN && (s->coll == COLL_BROADCAST || s->coll == COLL_SCATTER)) ||
 	    (buf == BUF_OUT && (s->coll == COLL_REDUCE || s->coll == COLL_GATHER))) {
 		if (s->rank != s->root)
@@ -31,7 +33,7 @@ static const char *ref_fault(const struct sched *s, struct sched_ref r, int n, b
 		return NULL;
 	if (r.chunk < 0)
 		return "chunk below 0";
-	if (!remote && (int64_t)r.chunk + n > chunks_of(s, r.buf))
+	if (!remote && (int64_t)r.chunk + n > sched_chunks(s, r.buf))
 		return "chunk past the end of its buffer, or of a buffer that this rank does not have";
 	return NULL;
 }
@@ -63,7 +65,11 @@ static const char *parts_fault(const struct sched *s, const struct sched_step *p
 			return "chunks of different parts";
 		part = refs[i].chunk % s->per_block;
 	}
-	return part < 0 && p->op == STEP_MSG && s->per_block > 1 ? "hands on without naming a chunk" : NULL;
+	if (part >= 0 || p->op != STEP_MSG)
+		return NULL;
+	if (s->per_block > 1)
+		return "hands on without naming a chunk";
+	return p->nchunks > s->nranks ? "hands on more chunks than any buffer has" : NULL;
 }
 
 static bool mask_fits(const struct sched_step *p)

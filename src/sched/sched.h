@@ -150,6 +150,8 @@ bool sched_algo_fits_vectors(const struct sched_algo *algo, const struct sched_r
  * group of one rank gives a schedule that copies IN to OUT. */
 enum taut_status sched_build(struct sched **out, const struct sched_algo *algo, const struct sched_req *req);
 void sched_free(struct sched *s); /* NULL is allowed */
+/* Chunks that @s->rank has in @buf; 0 where it has no such buffer. */
+int64_t sched_chunks(const struct sched *s, enum sched_buf buf);
 /* The form alone: every index in range, every step one of the kinds above. TAUT_ERR_INTERNAL
  * names rank and step. */
 enum taut_status sched_check(const struct sched *s);
