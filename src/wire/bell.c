@@ -126,7 +126,8 @@ uint32_t bell_arm(struct wire_bell *b)
 
 void bell_sleep(struct wire_bell *b, uint32_t seen, uint64_t timeout_ns)
 {
-	struct timespec t = { .tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u) };
+	struct timespec t = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
+			      .tv_nsec = (long)(timeout_ns % 1000000000u) };
 
 	syscall(SYS_futex, &b->rings, FUTEX_WAIT, seen, &t, NULL, 0);
 }

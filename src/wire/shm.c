@@ -113,15 +113,16 @@ static enum taut_status recv_note(int sock, struct shm_note *note, int *fds, int
 		struct cmsghdr align;
 	} control = { .buf = { 0 } };
 	struct iovec iov = { .iov_base = note, .iov_len = sizeof(*note) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
-			      .msg_controllen = sizeof(control.buf) };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
+	};
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	struct cmsghdr *c;
 	ssize_t got;
 
 	if (poll(&p, 1, wait_ms) <= 0)
-		return wait_ms ? fail_quiet(TAUT_ERR_TIMEOUT, "a peer passed no shared memory within %d ms", wait_ms) :
-				 TAUT_ERR_BUSY;
+		return wait_ms ? fail_quiet(TAUT_ERR_TIMEOUT, "a peer passed no shared memory within %d ms", wait_ms)
+			       : TAUT_ERR_BUSY;
 	got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 	c = CMSG_FIRSTHDR(&msg);
 	if (got != (ssize_t)sizeof(*note) || !c || c->cmsg_type != SCM_RIGHTS ||

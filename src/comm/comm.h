@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators: what the public calls stand on. A public call becomes a struct op; op_submit()
+ * keeps it for the thread's group, queues it on a stream, or runs it; ops_run() turns ops
+ * into tasks of the executor.
+ *
+ * Order: the calls of a communicator run in the order in which they were made, whatever
+ * stream they are on: each takes a ticket when it is made and waits for its turn when it runs.
+ * Threads: the owner's thread or a stream's worker runs ops; the boot service thread calls
+ * comm_on_dial(), comm_on_event() and comm_describe().
+ */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "boot/boot.h"
+#include "exec/exec.h"
+
+#define COMM_CALLS 64 /* calls that a rank remembers for comparison */
+#define P2P_CHANNEL 255
+
+enum op_kind { OP_COLL, OP_SEND, OP_RECV };
+
+/* One call as its caller made it. Counts and displacements: NULL when regular; copied by
+ * op_own() when the call outlives its caller's arrays. */
+struct op {
+	enum op_kind kind;
+	enum sched_coll coll;
+	const void *in;
+	void *out;
+	size_t count; /* elements of a regular block; v-forms: of this rank's single block */
+	enum taut_type type;
+	enum taut_op op;
+	int root; /* or peer */
+	int tag;
+	bool vectors;
+	const size_t *in_counts, *in_displs, *out_counts, *out_displs;
+	struct taut_comm *comm;
+	bool scaled; /* this rank's input is multiplied by scalar first */
+	unsigned char scalar[8];
+	uint64_t ticket;
+	size_t *owned; /* the copies, one allocation */
+};
+
+/* What a rank remembers of a call; read at any time by the service thread (a seqlock by seq). */
+struct call_record {
+	_Atomic uint64_t seq, count;
+	_Atomic int coll, type, op, root, vectors;
+};
+
+/* The settings that must be the same on all ranks: rank 0's count. */
+struct comm_agreed {
+	uint64_t slot_bytes, slots, sockets;
+	int32_t check, channels, shm_disable, cores;
+	uint64_t tune_len;
+	char wire[16], algo[256], proto[128];
+};
+
+struct dialled { /* a peer's connection that nobody has asked for yet */
+	struct dialled *next;
+	int from, channel, index, fd;
+	const struct wire_ops *ops;
+};
+struct premul {
+	unsigned char scalar[8];
+	enum taut_type type;
+	bool used;
+};
+struct comm_segment { /* of taut_mem_alloc() */
+	struct comm_segment *next;
+	int number; /* the same on every rank */
+	size_t len;
+	unsigned char *base[]; /* by rank, as mapped here */
+};
+struct plan_entry;
+
+struct taut_comm {
+	struct boot *boot;
+	struct config cfg;
+	char name[64];
+	int rank, size;
+	int *node_of;
+
+	/* failure */
+	_Atomic int error;    /* enum taut_status */
+	pthread_mutex_t lock; /* error_text, dialled, turn */
+	pthread_cond_t turn;
+	char error_text[1024];
+	struct dialled *dialled;
+	atomic_bool any_dialled;
+
+	/* order of calls */
+	_Atomic uint64_t next_ticket, serving;
+
+	/* running */
+	struct exec_net net;
+	struct exec_link **links; /* all */
+	size_t nlinks, cap_links;
+	struct exec_link **link_table; /* by hash of peer and channel */
+	size_t link_slots;
+	struct exec_inbox **inbox; /* by peer; made at first use */
+	struct exec_task *task;	   /* of a call that is not in a group */
+	unsigned char *scratch, *temp;
+	size_t scratch_len, temp_len;
+
+	/* choosing */
+	struct cost_machine machine;
+	struct tune *tune;
+	struct cost_filter *filter;
+	struct plan_entry **plans; /* by hash */
+	const struct exec_plan *last_plan;
+
+	/* comparing calls */
+	uint64_t seq;
+	struct call_record calls[COMM_CALLS];
+
+	/* user operations, shared memory */
+	struct premul *premul;
+	int npremul;
+	struct comm_segment *segments;
+	int next_segment;
+	struct exec_shared_line *shared;
+	size_t shared_len;
+	unsigned char **peer_in, **peer_out;
+	unsigned char barrier_out;
+	uint64_t derived; /* groups made from this one */
+};
+
+/* --- comm.c --- */
+/* The group's error as this thread's, if it has failed. */
+enum taut_status comm_check(struct taut_comm *comm);
+/* A call failed on this rank: if the group has (or within a moment gets) an error, that is
+ * the answer; else the sentence goes to all ranks and is. */
+enum taut_status comm_failed(struct taut_comm *comm, enum taut_status st);
+/* "two_shot/bulk": how the last collective of this communicator was done. For tools. */
+const char *comm_last_choice(const struct taut_comm *comm, char *buf, size_t len);
+void comm_lock(struct taut_comm *comm, uint64_t ticket);
+void comm_unlock(struct taut_comm *comm);
+uint64_t comm_ticket(struct taut_comm *comm);
+
+/* --- link.c --- */
+void comm_on_dial(void *ctx, int from, const void *hello, size_t len, int fd, bool local);
+struct exec_link *comm_link(struct taut_comm *comm, int peer, int channel); /* NULL: no memory, said */
+struct exec_inbox *comm_inbox(struct taut_comm *comm, int peer);
+enum taut_status comm_attach_tx(void *ctx, struct exec_link *link);
+enum taut_status comm_attach_rx(void *ctx, struct exec_link *link);
+bool comm_same_machine(const struct taut_comm *comm, int peer);
+/* A connection that carries no messages: the other side takes it with comm_take_dialled(), which is -1 while it
+ * is not there. */
+enum taut_status comm_dial_channel(struct taut_comm *comm, int peer, int channel, int *fd);
+int comm_take_dialled(struct taut_comm *comm, const struct exec_link *link);
+void comm_links_cleanup(struct taut_comm *comm);
+
+/* --- call.c: records and comparison --- */
+uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig);
+bool comm_describe(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t len);
+void comm_stalled(void *ctx, bool mismatch);
+
+/* --- plan.c --- */
+/* How to run @op; @mapped: all ranks can address its buffers. Kept until the end of @comm. */
+enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped);
+void plans_free(struct taut_comm *comm);
+size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost model counts */
+
+/* --- run.c --- */
+enum taut_status op_submit(struct op *op, void *stream);
+/* Runs @ops, which have tickets, as one; waits. */
+enum taut_status ops_run(struct op *ops, size_t n);
+enum taut_status op_own(struct op *op);
+void op_release(struct op *op);
+
+/* --- group.c, stream.c --- */
+bool group_open(void);
+enum taut_status group_add(const struct op *op, void *stream);
+void group_spoil(enum taut_status st); /* the group will not run, its end returns @st */
+enum taut_status stream_add(struct taut_stream *s, const struct op *ops,
+			    size_t n); /* copies the ops, takes what they own */
+
+/* --- mem.c --- */
+/* Are the buffers of this call addressable by all ranks? All ranks get the same answer. Then
+ * comm->peer_in and peer_out say where. */
+enum taut_status mem_agree(bool *out, struct taut_comm *comm, const struct op *op, uint32_t sig, bool in_group);
+void mem_cleanup(struct taut_comm *comm);
+
+/* --- userop.c --- */
+/* Checks op->op against the type and fills scaled and scalar. @call is for the message. */
+enum taut_status userop_check(struct op *op, const char *call);
+
+#endif

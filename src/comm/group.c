@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: the calls of one thread between start and end. */
+#include "base/mem.h"
+#include "comm/comm.h"
+
+struct group {
+	int depth;
+	struct op *ops;
+	void **streams;
+	size_t n, cap;
+	enum taut_status st; /* of the first call that could not be added */
+};
+static _Thread_local struct group group;
+
+bool group_open(void)
+{
+	return group.depth > 0;
+}
+
+void group_spoil(enum taut_status st)
+{
+	if (!group.st)
+		group.st = st;
+}
+
+enum taut_status taut_group_start(void)
+{
+	group.depth++;
+	return TAUT_OK;
+}
+
+static enum taut_status group_grow(void)
+{
+	size_t cap = group.cap ? group.cap * 2 : 16;
+	struct op *ops = mem_realloc(group.ops, cap, sizeof(*ops));
+	void **streams;
+
+	if (!ops)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", cap);
+	group.ops = ops;
+	streams = mem_realloc(group.streams, cap, sizeof(*streams));
+	if (!streams)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", cap);
+	group.streams = streams;
+	group.cap = cap;
+	return TAUT_OK;
+}
+
+enum taut_status group_add(const struct op *op, void *stream)
+{
+	enum taut_status st = group.n == group.cap ? group_grow() : TAUT_OK;
+
+	if (!st) {
+		group.ops[group.n] = *op;
+		st = op_own(&group.ops[group.n]);
+	}
+	if (st) {
+		group_spoil(st);
+		return st;
+	}
+	group.streams[group.n++] = stream;
+	return TAUT_OK;
+}
+
+/* All ops of one communicator in this part share a ticket. */
+static void take_tickets(struct op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < i && ops[k].comm != ops[i].comm)
+			k++;
+		ops[i].ticket = k < i ? ops[k].ticket : comm_ticket(ops[i].comm);
+	}
+}
+
+/* The calls on @stream, moved to the front of @ops in their order; the number of them. */
+static size_t gather_stream(struct op *ops, void **streams, size_t n, void *stream)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct op op = ops[i];
+
+		if (streams[i] != stream)
+			continue;
+		for (size_t j = i; j > k; j--) {
+			ops[j] = ops[j - 1];
+			streams[j] = streams[j - 1];
+		}
+		ops[k] = op;
+		streams[k++] = stream;
+	}
+	return k;
+}
+
+static enum taut_status run_part(struct op *ops, size_t n, void *stream)
+{
+	enum taut_status st;
+
+	take_tickets(ops, n);
+	if (stream)
+		return stream_add(stream, ops, n);
+	st = ops_run(ops, n);
+	for (size_t i = 0; i < n; i++)
+		op_release(&ops[i]);
+	return st;
+}
+
+/* Streams first: they run on while this thread works through the rest. */
+static enum taut_status run_parts(struct op *ops, void **streams, size_t n)
+{
+	enum taut_status first = TAUT_OK;
+	size_t at = 0, direct = gather_stream(ops, streams, n, NULL);
+
+	for (at = direct; at < n;) {
+		void *stream = streams[at];
+		size_t k = gather_stream(ops + at, streams + at, n - at, stream);
+		enum taut_status st = run_part(ops + at, k, stream);
+
+		first = first ? first : st;
+		at += k;
+	}
+	if (direct) {
+		enum taut_status st = run_part(ops, direct, NULL);
+
+		first = first ? first : st;
+	}
+	return first;
+}
+
+enum taut_status taut_group_end(void)
+{
+	struct group g = group;
+	enum taut_status st;
+
+	if (!g.depth)
+		return fail(TAUT_ERR_ARG, "taut_group_end() without taut_group_start()");
+	if (--group.depth)
+		return TAUT_OK;
+	group = (struct group){ 0 }; /* calls made from here on are not of this group */
+	st = g.st;
+	if (!st && g.n) {
+		st = run_parts(g.ops, g.streams, g.n);
+	} else {
+		for (size_t i = 0; i < g.n; i++)
+			op_release(&g.ops[i]);
+	}
+	mem_free(g.ops);
+	mem_free(g.streams);
+	return st;
+}

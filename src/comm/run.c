@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From calls to tasks. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+
+#define NT_BYTES ((size_t)16 << 20) /* results beyond this are stored past the caches */
+
+static const unsigned char barrier_in = 0;
+
+/* Memory of @comm that grows as needed. */
+static unsigned char *grow(unsigned char **p, size_t *have, size_t want)
+{
+	if (*have >= want)
+		return *p;
+	mem_free(*p);
+	*p = mem_aligned(4096, want);
+	*have = *p ? want : 0;
+	if (!*p)
+		fail(TAUT_ERR_NOMEM, "%zu bytes of working memory for a collective", want);
+	return *p;
+}
+
+/* --- one collective --- */
+/* A call while it is made ready and until it is done. */
+struct running {
+	struct op *op;
+	struct exec_task *task;
+	unsigned char *scratch, *temp; /* of a call in a group; else the communicator's */
+	bool in_group, local;
+};
+
+static size_t blocks_len(const struct exec_layout *l, int blocks)
+{
+	size_t n = 0;
+
+	if (!l->counts)
+		return l->block * (size_t)blocks;
+	for (int b = 0; b < blocks; b++)
+		if (l->counts[b] && l->displs[b] + l->counts[b] > n)
+			n = l->displs[b] + l->counts[b];
+	return n;
+}
+
+static void fill_layouts(struct exec_call *call, const struct op *op)
+{
+	call->in_layout = (struct exec_layout){ op->count, op->in_counts, op->in_displs };
+	call->out_layout = (struct exec_layout){ op->count, op->out_counts, op->out_displs };
+}
+
+static unsigned char *take_temp(struct running *r, size_t len)
+{
+	struct taut_comm *comm = r->op->comm;
+
+	if (!r->in_group)
+		return grow(&comm->temp, &comm->temp_len, len);
+	r->temp = mem_aligned(4096, len);
+	if (!r->temp)
+		fail(TAUT_ERR_NOMEM, "%zu bytes of working memory for a collective", len);
+	return r->temp;
+}
+
+/* This rank's input, multiplied if the operation wants it. */
+static enum taut_status scaled_input(struct running *r, struct exec_call *call)
+{
+	size_t n = blocks_len(&call->in_layout, sched_coll_blocks(r->op->coll, false, r->op->comm->size));
+	unsigned char *temp;
+
+	if (!r->op->scaled || !n)
+		return TAUT_OK;
+	temp = take_temp(r, n * call->elem);
+	if (!temp)
+		return TAUT_ERR_NOMEM;
+	reduce_scale(temp, call->in, r->op->scalar, n, r->op->type);
+	call->in = temp;
+	return TAUT_OK;
+}
+
+static enum taut_op plain_op(const struct op *op)
+{
+	return op->op == TAUT_AVG || op->op >= TAUT_OP_USER ? TAUT_SUM : op->op;
+}
+
+static void own_block(const struct exec_layout *l, int rank, int blocks, size_t *at, size_t *n)
+{
+	int b = blocks > 1 ? rank : 0;
+
+	*n = l->counts ? l->counts[b] : l->block;
+	*at = l->counts ? l->displs[b] : (size_t)b * l->block;
+}
+
+/* A group of one, whatever the collective: the input is the output. */
+static void run_alone(const struct op *op, const struct exec_call *call)
+{
+	size_t from, to, n, m;
+
+	if (op->coll == COLL_BARRIER)
+		return;
+	own_block(&call->in_layout, 0, 1, &from, &n);
+	own_block(&call->out_layout, 0, 1, &to, &m);
+	if (m < n)
+		n = m;
+	if (n && call->out + to * call->elem != call->in + from * call->elem)
+		memmove(call->out + to * call->elem, call->in + from * call->elem, n * call->elem);
+}
+
+/* An integer average is a sum until here. */
+static void finish_average(const struct op *op, const struct exec_call *call)
+{
+	size_t at, n;
+
+	if (op->kind != OP_COLL || op->op != TAUT_AVG || !sched_coll_reduces(op->coll) || op->coll == COLL_BARRIER)
+		return;
+	if (op->scaled || (op->coll == COLL_REDUCE && op->comm->rank != op->root))
+		return;
+	own_block(&call->out_layout, 0, 1, &at, &n);
+	reduce_divide(call->out + at * call->elem, op->comm->size, n, op->type);
+}
+
+static enum taut_status set_scratch(struct running *r, struct exec_call *call)
+{
+	struct taut_comm *comm = r->op->comm;
+	size_t len = call->plan->sched->scratch_chunks ? exec_scratch_bytes(call) : 0;
+
+	if (!len)
+		return TAUT_OK;
+	if (!r->in_group) {
+		call->scratch = grow(&comm->scratch, &comm->scratch_len, len);
+		return call->scratch ? TAUT_OK : TAUT_ERR_NOMEM;
+	}
+	r->scratch = mem_aligned(4096, len);
+	call->scratch = r->scratch;
+	return r->scratch ? TAUT_OK : fail(TAUT_ERR_NOMEM, "%zu bytes of working memory for a collective", len);
+}
+
+static enum taut_status prepare_coll(struct running *r)
+{
+	struct op *op = r->op;
+	struct taut_comm *comm = op->comm;
+	struct exec_call call = { .in = op->in, .out = op->out, .elem = taut_type_size(op->type) };
+	bool mapped = false;
+	enum taut_status st;
+
+	call_record(comm, op, &call.sig);
+	fill_layouts(&call, op);
+	if (sched_coll_reduces(op->coll) || op->coll == COLL_BARRIER)
+		call.red = reduce_find(op->type, plain_op(op));
+	st = op->coll == COLL_BARRIER ? TAUT_OK : scaled_input(r, &call);
+	if (st)
+		return st;
+	if (comm->size == 1) {
+		run_alone(op, &call);
+		finish_average(op, &call);
+		r->local = true;
+		return TAUT_OK;
+	}
+	if (comm->segments && !op->vectors)
+		st = mem_agree(&mapped, comm, op, call.sig, r->in_group);
+	if (!st)
+		st = plan_get(&call.plan, comm, op, mapped);
+	if (!st)
+		st = set_scratch(r, &call);
+	if (st)
+		return st;
+	call.nt = op_bytes(op) >= NT_BYTES;
+	call.peer_in = comm->peer_in;
+	call.peer_out = comm->peer_out;
+	comm->last_plan = call.plan;
+	exec_coll_init(r->task, &comm->net, &call);
+	return TAUT_OK;
+}
+
+static enum taut_status prepare_msg(struct running *r)
+{
+	struct op *op = r->op;
+	struct taut_comm *comm = op->comm;
+	bool send = op->kind == OP_SEND;
+	struct exec_msg msg = { .buf = send ? (void *)(uintptr_t)op->in : op->out,
+				.len = op->count * taut_type_size(op->type),
+				.tag = op->tag };
+
+	if (op->root != comm->rank) {
+		msg.link = comm_link(comm, op->root, P2P_CHANNEL);
+		if (!msg.link)
+			return TAUT_ERR_NOMEM;
+	}
+	if (!send || op->root == comm->rank) {
+		msg.inbox = comm_inbox(comm, op->root);
+		if (!msg.inbox)
+			return TAUT_ERR_NOMEM;
+	}
+	(send ? exec_send_init : exec_recv_init)(r->task, &comm->net, &msg);
+	return TAUT_OK;
+}
+
+static enum taut_status prepare(struct running *r)
+{
+	enum taut_status st = comm_check(r->op->comm);
+
+	if (st)
+		return st;
+	return r->op->kind == OP_COLL ? prepare_coll(r) : prepare_msg(r);
+}
+
+/* One call alone: no allocation. */
+static enum taut_status run_one(struct op *op)
+{
+	struct taut_comm *comm = op->comm;
+	struct running r = { .op = op, .task = comm->task };
+	enum taut_status st;
+
+	comm_lock(comm, op->ticket);
+	st = prepare(&r);
+	if (!st && !r.local) {
+		st = exec_run(&comm->task, 1);
+		exec_task_cleanup(comm->task);
+		if (!st && op->kind == OP_COLL)
+			finish_average(op, &comm->task->call);
+	}
+	if (st)
+		st = comm_failed(comm, st);
+	comm_unlock(comm);
+	return st;
+}
+
+/* --- groups --- */
+/* Collectives of one communicator run one after the other; all else at once. */
+static void chain(struct running *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (r[i].op->kind != OP_COLL || r[i].local)
+			continue;
+		for (size_t k = i; k-- > 0;) {
+			if (r[k].op->kind == OP_COLL && !r[k].local && r[k].op->comm == r[i].op->comm) {
+				r[i].task->after = r[k].task;
+				break;
+			}
+		}
+	}
+}
+
+static enum taut_status prepare_all(struct running *r, struct op *ops, size_t n, size_t *ready)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (*ready = 0; *ready < n && !st; ++*ready) {
+		struct running *x = &r[*ready];
+
+		x->op = &ops[*ready];
+		x->in_group = true;
+		x->task = mem_calloc(1, sizeof(*x->task));
+		st = x->task ? prepare(x) : fail(TAUT_ERR_NOMEM, "a call in a group");
+	}
+	return st;
+}
+
+static void lock_all(struct op *ops, size_t n, bool lock)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < i && ops[k].comm != ops[i].comm)
+			k++;
+		if (k < i)
+			continue; /* the first op of a communicator stands for all: they share its ticket */
+		if (lock)
+			comm_lock(ops[i].comm, ops[i].ticket);
+		else
+			comm_unlock(ops[i].comm);
+	}
+}
+
+static enum taut_status run_tasks(struct running *r, size_t n)
+{
+	struct exec_task **tasks = mem_calloc(n, sizeof(*tasks));
+	size_t k = 0;
+	enum taut_status st;
+
+	if (!tasks)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
+	for (size_t i = 0; i < n; i++)
+		if (!r[i].local)
+			tasks[k++] = r[i].task;
+	chain(r, n);
+	st = exec_run(tasks, k);
+	mem_free(tasks);
+	return st;
+}
+
+static void end_running(struct running *r, bool ok)
+{
+	if (ok && !r->local)
+		finish_average(r->op, &r->task->call);
+	if (r->task && !r->local && r->task->net)
+		exec_task_cleanup(r->task);
+	mem_free(r->task);
+	mem_free(r->scratch);
+	mem_free(r->temp);
+}
+
+static enum taut_status run_group(struct op *ops, size_t n)
+{
+	struct running *r = mem_calloc(n, sizeof(*r));
+	size_t ready;
+	enum taut_status st;
+
+	if (!r)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
+	lock_all(ops, n, true);
+	st = prepare_all(r, ops, n, &ready);
+	if (!st)
+		st = run_tasks(r, n);
+	for (size_t i = 0; i < ready; i++)
+		end_running(&r[i], !st);
+	for (size_t i = 0; st && i < n; i++)
+		st = comm_failed(ops[i].comm, st);
+	lock_all(ops, n, false);
+	mem_free(r);
+	return st;
+}
+
+enum taut_status ops_run(struct op *ops, size_t n)
+{
+	return n == 1 ? run_one(ops) : run_group(ops, n);
+}
+
+/* --- submitting --- */
+static size_t *copy_counts(size_t **at, const size_t *from, int n)
+{
+	size_t *to = *at;
+
+	if (!from)
+		return NULL;
+	memcpy(to, from, (size_t)n * sizeof(*to));
+	*at += n;
+	return to;
+}
+
+enum taut_status op_own(struct op *op)
+{
+	int n = op->comm->size;
+	size_t *at;
+
+	if (!op->in_counts && !op->out_counts)
+		return TAUT_OK;
+	op->owned = mem_calloc(4 * (size_t)n, sizeof(size_t));
+	if (!op->owned)
+		return fail(TAUT_ERR_NOMEM, "counts for %d ranks", n);
+	at = op->owned;
+	op->in_counts = copy_counts(&at, op->in_counts, n);
+	op->in_displs = copy_counts(&at, op->in_displs, n);
+	op->out_counts = copy_counts(&at, op->out_counts, n);
+	op->out_displs = copy_counts(&at, op->out_displs, n);
+	return TAUT_OK;
+}
+
+void op_release(struct op *op)
+{
+	mem_free(op->owned);
+	op->owned = NULL;
+}
+
+enum taut_status op_submit(struct op *op, void *stream)
+{
+	enum taut_status st;
+
+	if (op->kind == OP_COLL && op->coll == COLL_BARRIER) {
+		op->in = &barrier_in;
+		op->out = &op->comm->barrier_out;
+		op->count = 1;
+		op->type = TAUT_UINT8;
+		op->op = TAUT_MAX;
+	}
+	if (group_open())
+		return group_add(op, stream);
+	op->ticket = comm_ticket(op->comm);
+	if (!stream)
+		return ops_run(op, 1);
+	st = op_own(op);
+	return st ? st : stream_add(stream, op, 1);
+}
