@@ -24,4 +24,8 @@ foreach(file ${integ_tests})
 	target_link_libraries(integ_${name} PRIVATE taut_all)
 	add_test(NAME integ/${name} COMMAND integ_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(integ/${name} PROPERTIES LABELS integ TIMEOUT ${integ_timeout} SKIP_RETURN_CODE 77)
+	if(TARGET taut) # for tests that start the command
+		add_dependencies(integ_${name} taut)
+		set_tests_properties(integ/${name} PROPERTIES ENVIRONMENT "TAUT_TEST_COMMAND=$<TARGET_FILE:taut>")
+	endif()
 endforeach()
