@@ -323,8 +323,7 @@ static void set_machine(struct taut_comm *comm)
 			m->link[i].ll_max = 4096;
 	}
 	tune_apply(comm->tune, m);
-	if (comm->cfg.shm_disable || !strcmp(comm->cfg.wire, "tcp"))
-		m->link[0] = m->link[1];
+	m->one_wire = comm->cfg.shm_disable || !strcmp(comm->cfg.wire, "tcp");
 }
 
 static void set_net(struct taut_comm *comm)

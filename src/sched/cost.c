@@ -122,10 +122,12 @@ static void set_price(struct view *v, enum sched_proto proto)
 	else
 		crowd = 1;
 	for (int k = 0; k < 2; k++) {
-		p->post[k] = m->link[k].post_us[proto] * crowd;
+		const struct cost_link *l = &m->link[m->one_wire ? 1 : k];
+
+		p->post[k] = l->post_us[proto] * crowd;
 		p->take[k] = p->post[k] / 2;
-		p->trip[k] = m->link[k].trip_us[proto] + turns;
-		p->half_byte[k] = rate(v, m->link[k].byte_us[proto]) / 2 * crowd;
+		p->trip[k] = l->trip_us[proto] + turns;
+		p->half_byte[k] = rate(v, l->byte_us[proto]) / 2 * crowd;
 	}
 	p->copy = rate(v, m->copy_byte_us) * crowd;
 	p->reduce = rate(v, m->reduce_byte_us) * crowd;
@@ -139,6 +141,8 @@ static size_t message_limit(const struct view *v, enum sched_proto proto)
 	size_t inside = proto == PROTO_LL ? l[0].ll_max : l[0].slot_bytes;
 	size_t between = proto == PROTO_LL ? l[1].ll_max : l[1].slot_bytes;
 
+	if (v->q->machine->one_wire)
+		return between;
 	if (v->req.nnodes <= 1)
 		return inside;
 	return v->crowd_ranks > 1 && inside < between ? inside : between;
@@ -195,6 +199,12 @@ static double chunk_bytes(const struct view *v, const struct walk *w, int channe
 	return (double)ceil_div(elems, (uint64_t)walk_per_block(w)) * (double)v->elem;
 }
 
+/* Mapped steps go through no slot. */
+static size_t piece_limit(const struct view *v, const struct sched_algo *algo, enum sched_proto proto)
+{
+	return algo->mapped ? SIZE_MAX / 2 : v->limit[proto];
+}
+
 static struct cut cut_message(const struct view *v, const struct walk *w, int channels, size_t piece)
 {
 	uint64_t per_block = (uint64_t)walk_per_block(w), elems = ceil_div(v->block_elems, (uint64_t)channels);
@@ -236,9 +246,9 @@ static enum taut_status time_of(double *out, const struct view *v, struct walk *
 	return TAUT_OK;
 }
 
-static double lower_bound(const struct view *v, const struct walk *w, enum sched_proto proto)
+static double lower_bound(const struct view *v, const struct walk *w, enum sched_proto proto, size_t piece)
 {
-	struct cut cut = cut_message(v, w, 1, v->limit[proto]);
+	struct cut cut = cut_message(v, w, 1, piece);
 
 	return walk_bound(w, &v->price[proto], &cut.size) * cut.slices;
 }
@@ -250,12 +260,12 @@ static double lower_bound(const struct view *v, const struct walk *w, enum sched
 static enum taut_status best_way(struct cost_choice *out, const struct view *v, struct walk *w,
 				 const struct sched_algo *algo, enum sched_proto proto, double worth)
 {
-	size_t limit = v->limit[proto], shortest = proto == PROTO_BULK ? limit / 16 : limit;
+	size_t limit = piece_limit(v, algo, proto), shortest = proto == PROTO_BULK ? limit / 16 : limit;
 	int channels = v->q->channels > 0 ? v->q->channels : 1;
 	double chunk = chunk_bytes(v, w, channels), chosen_us = INFINITY;
 
 	*out = (struct cost_choice){ .algo = algo, .proto = proto, .channels = channels, .us = INFINITY };
-	if (lower_bound(v, w, proto) >= worth)
+	if (lower_bound(v, w, proto, limit) >= worth)
 		return TAUT_OK;
 	for (size_t piece = limit; piece == limit || (piece >= PIECE_MIN && piece >= shortest); piece /= 4) {
 		double us;
@@ -282,26 +292,57 @@ static bool fits(const struct view *v, const struct sched_algo *algo)
 	return v->q->vectors ? sched_algo_fits_vectors(algo, &v->req) : sched_algo_fits(algo, &v->req);
 }
 
+/* Mapped schedules have no protocol; they count as bulk. */
+static bool fits_proto(const struct view *v, const struct sched_algo *algo, enum sched_proto proto)
+{
+	return algo->mapped ? proto == PROTO_BULK : v->limit[proto] > 0;
+}
+
+/* A view and a walk of one candidate. */
+static enum taut_status candidate(struct view *v, struct walk **w, const struct cost_query *q,
+				  const struct sched_algo *algo, enum sched_proto proto)
+{
+	enum taut_status st = view_init(v, q);
+
+	if (st)
+		return st;
+	if (!fits(v, algo) || !fits_proto(v, algo, proto))
+		return fail_quiet(TAUT_ERR_UNSUPPORTED, "%s with %s has no schedule for %s of %d ranks on %d machines",
+				  algo->name, sched_proto_name(proto), sched_coll_name(q->req.coll), q->req.nranks,
+				  v->req.nnodes);
+	return walk_create(w, algo, &v->req);
+}
+
 enum taut_status cost_predict(double *out_us, const struct cost_query *q, const struct sched_algo *algo,
 			      enum sched_proto proto)
 {
 	struct view v;
 	struct walk *w;
 	struct cost_choice way;
-	enum taut_status st = view_init(&v, q);
+	enum taut_status st = candidate(&v, &w, q, algo, proto);
 
-	if (st)
-		return st;
-	if (!fits(&v, algo) || !v.limit[proto])
-		return fail_quiet(TAUT_ERR_UNSUPPORTED, "%s with %s has no schedule for %s of %d ranks on %d machines",
-				  algo->name, sched_proto_name(proto), sched_coll_name(q->req.coll), q->req.nranks,
-				  v.req.nnodes);
-	st = walk_create(&w, algo, &v.req);
 	if (st)
 		return st;
 	st = best_way(&way, &v, w, algo, proto, INFINITY);
 	if (!st)
 		*out_us = way.us;
+	walk_free(w);
+	return st;
+}
+
+enum taut_status cost_price(double *out_us, const struct cost_query *q, const struct cost_choice *way)
+{
+	struct view v;
+	struct walk *w;
+	size_t piece;
+	enum taut_status st = candidate(&v, &w, q, way->algo, way->proto);
+
+	if (st)
+		return st;
+	piece = piece_limit(&v, way->algo, way->proto);
+	if (way->piece_bytes && way->piece_bytes < piece)
+		piece = way->piece_bytes;
+	st = time_of(out_us, &v, w, way->proto, way->channels > 0 ? way->channels : 1, piece);
 	walk_free(w);
 	return st;
 }
@@ -328,7 +369,7 @@ static uint64_t fitting_protos(const struct view *v)
 	uint64_t mask = 0;
 
 	for (int p = 0; p < PROTO_COUNT; p++)
-		if (v->limit[p])
+		if (v->limit[p] || (p == PROTO_BULK && v->q->mapped))
 			mask |= (uint64_t)1 << p;
 	return mask;
 }
@@ -416,7 +457,7 @@ static enum taut_status offer_algo(struct podium *p, const struct view *v, const
 	for (int i = 0; !st && i < PROTO_COUNT; i++) {
 		struct cost_choice way;
 
-		if (!(protos >> i & 1))
+		if (!(protos >> i & 1) || !fits_proto(v, algo, (enum sched_proto)i))
 			continue;
 		st = best_way(&way, v, w, algo, (enum sched_proto)i, p->want_second ? p->second.us : p->first.us);
 		if (!st)
@@ -447,33 +488,27 @@ static bool may_use(const struct tune_best *best, void *ctx)
 	const struct tune_test *t = ctx;
 
 	for (int i = 0; sched_algos[i]; i++)
-		if (sched_algos[i] == best->algo)
+		if (sched_algos[i] == best->algo && fits_proto(t->v, best->algo, best->proto))
 			return t->allowed->algos >> i & 1 && t->allowed->protos >> best->proto & 1;
 	return false;
 }
 
-/* The measured choice, *out->measured false when there is none. */
+/* The measured choice, out->measured false when there is none. */
 static enum taut_status choose_measured(struct cost_choice *out, const struct view *v, const struct allowed *allowed)
 {
 	struct tune_test test = { v, allowed };
 	const struct tune_best *best = v->q->tune ? tune_find(v->q->tune, v->q, may_use, &test) : NULL;
-	struct walk *w;
-	enum taut_status st;
 
-	out->measured = false;
+	*out = (struct cost_choice){ .measured = best };
 	if (!best)
 		return TAUT_OK;
-	*out = (struct cost_choice){ .algo = best->algo, .proto = best->proto, .piece_bytes = v->limit[best->proto] };
+	out->algo = best->algo;
+	out->proto = best->proto;
 	out->channels = v->q->channels > 0 ? v->q->channels : best->channels;
-	if (best->piece_bytes && best->piece_bytes < out->piece_bytes)
+	out->piece_bytes = piece_limit(v, best->algo, best->proto);
+	if (best->piece_bytes && best->piece_bytes < out->piece_bytes && !best->algo->mapped)
 		out->piece_bytes = best->piece_bytes;
-	st = walk_create(&w, best->algo, &v->req);
-	if (st)
-		return st;
-	st = time_of(&out->us, v, w, out->proto, out->channels, out->piece_bytes);
-	walk_free(w);
-	out->measured = true;
-	return st;
+	return cost_price(&out->us, v->q, out);
 }
 
 static enum taut_status choose(struct podium *p, const struct cost_query *q)
@@ -514,6 +549,11 @@ enum taut_status cost_choose(struct cost_choice *out, const struct cost_query *q
 
 /* --- Words for it. --- */
 
+static const char *way_name(const struct cost_choice *c)
+{
+	return c->algo->mapped ? "mapped" : sched_proto_name(c->proto);
+}
+
 static void print_us(char buf[32], double us)
 {
 	snprintf(buf, 32, us < 10 ? "%.2f us" : "%.0f us", us);
@@ -537,7 +577,7 @@ size_t cost_explain(char *buf, size_t len, const struct cost_query *q)
 		snprintf(other, sizeof(other), " (next: %s %s %s)", p.second.algo->name,
 			 sched_proto_name(p.second.proto), next);
 	n = snprintf(buf, len, "%s%s %zu bytes, %d ranks: %s %s%s, %s%s predicted%s", sched_coll_name(q->req.coll),
-		     q->vectors ? "_v" : "", q->bytes, q->req.nranks, p.first.algo->name,
-		     sched_proto_name(p.first.proto), channels, p.first.measured ? "measured best, " : "", us, other);
+		     q->vectors ? "_v" : "", q->bytes, q->req.nranks, p.first.algo->name, way_name(&p.first), channels,
+		     p.first.measured ? "measured best, " : "", us, other);
 	return n > 0 ? (size_t)n : 0;
 }

@@ -23,9 +23,7 @@ const char *sched_proto_name(enum sched_proto proto);
 /* Buffers of a call that stay in the caches move faster than those that do not. */
 enum cost_level { COST_CACHE, COST_MEMORY, COST_LEVELS };
 
-/* One kind of link between ranks: 0 inside a machine, 1 between machines. Ranks that must
- * use the slower wire although they share a machine (TAUT_WIRE=tcp) are machines of their
- * own in sched_req.node_of. */
+/* One kind of link between ranks: 0 inside a machine, 1 between machines. */
 struct cost_link {
 	double post_us[PROTO_COUNT];		  /* to hand over a message, without its bytes; taking one: half */
 	double trip_us[PROTO_COUNT];		  /* until the partner sees it */
@@ -42,6 +40,7 @@ struct cost_machine {
 	double switch_us;		    /* handing the core to another rank, when ranks exceed cores */
 	size_t cache_bytes; /* calls up to this size move at COST_CACHE, from 8 times it at COST_MEMORY */
 	int cores;	    /* usable by the ranks of one machine */
+	bool one_wire;	    /* ranks of a machine use link 1 too (TAUT_WIRE=tcp) */
 };
 /* Reasonable numbers for a machine that nobody measured; cores: those of this process. */
 void cost_machine_default(struct cost_machine *m);
@@ -50,7 +49,8 @@ struct cost_choice {
 	const struct sched_algo *algo;
 	enum sched_proto proto;
 	int channels;
-	size_t piece_bytes; /* largest message; never above what every link in use takes with this protocol */
+	size_t piece_bytes; /* largest message; never above what every link in use takes with this protocol. Mapped
+			       schedules have no messages: PROTO_BULK, SIZE_MAX / 2 */
 	double us;	    /* predicted */
 	bool measured;	    /* came from the tuning file */
 };
@@ -64,7 +64,8 @@ struct cost_choice {
  * size and kind of buffer, on one machine or on several as the line says, whose rank count
  * is at most a factor of 2 away; the nearest rank count wins (by ratio, the smaller of two
  * equally near), then the nearest number of machines, then the earlier line. A line whose
- * algorithm does not fit the call or is filtered out is passed over. --- */
+ * algorithm does not fit the call or is filtered out is passed over. Where ranks of a machine
+ * use the wire between machines (one_wire), each counts as a machine. --- */
 struct tune;
 #define TUNE_FILE_MAX (1u << 20)
 struct tune_best {
@@ -93,7 +94,8 @@ enum taut_status tune_load(struct tune **out, const char *path);
 /* Replaces the file at once, making its folder if need be. */
 enum taut_status tune_save(const struct tune *t, const char *path);
 void tune_free(struct tune *t);
-/* Takes all numbers of @m but cores, slot_bytes and ll_max, which follow from the settings. */
+/* Takes all numbers of @m but cores, one_wire, slot_bytes and ll_max, which follow from the
+ * machine at hand and the settings. */
 void tune_set(struct tune *t, const struct cost_machine *m);
 enum taut_status tune_add(struct tune *t, const struct tune_best *best);
 /* The machine numbers of the file, if it has them, over those in *@m. @t may be NULL. */
@@ -127,6 +129,9 @@ struct cost_query {
  * TAUT_ERR_UNSUPPORTED when it has no schedule for the query. */
 enum taut_status cost_predict(double *out_us, const struct cost_query *q, const struct sched_algo *algo,
 			      enum sched_proto proto);
+/* The predicted time of one way of doing it: algorithm, protocol, channels and piece of @way
+ * (the rest is ignored). TAUT_ERR_UNSUPPORTED as above. */
+enum taut_status cost_price(double *out_us, const struct cost_query *q, const struct cost_choice *way);
 /* The cheapest that is allowed and fits. The same on every rank, as it depends only on
  * what all ranks share. TAUT_ERR_CONFIG when the filter leaves nothing: names the filter
  * and what would fit. */

@@ -570,7 +570,7 @@ static bool better_line(const struct tune_best *a, const struct tune_best *b, in
 const struct tune_best *tune_find(const struct tune *t, const struct cost_query *q,
 				  bool (*allowed)(const struct tune_best *best, void *ctx), void *ctx)
 {
-	int nodes = q->req.node_of && q->req.nnodes > 1 ? q->req.nnodes : 1;
+	int nodes = q->machine->one_wire ? q->req.nranks : q->req.node_of && q->req.nnodes > 1 ? q->req.nnodes : 1;
 	const struct tune_best *found = NULL;
 
 	for (size_t i = 0; i < t->nbest; i++) {

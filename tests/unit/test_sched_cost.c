@@ -235,6 +235,37 @@ static void without_ll_on_a_link_in_use_bulk_is_left(void **state)
 	assert_int_equal(chosen(&q).proto, PROTO_LL);
 }
 
+static void one_wire_costs_what_the_network_costs(void **state)
+{
+	(void)state;
+	for (size_t bytes = 8; bytes <= 1 << 24; bytes *= 8) {
+		struct cost_query near = query(COLL_ALL_REDUCE, 4, 1, bytes), far = query(COLL_ALL_REDUCE, 4, 4, bytes);
+		struct cost_machine one = machine;
+		const struct sched_algo *ring = sched_algo_find("ring");
+		double a, b;
+
+		one.one_wire = true;
+		one.cores = 4;
+		near.machine = &one;
+		assert_int_equal(cost_predict(&a, &far, ring, PROTO_BULK), TAUT_OK);
+		assert_int_equal(cost_predict(&b, &near, ring, PROTO_BULK), TAUT_OK);
+		assert_true(b > a * 0.999 && b < a * 1.001);
+	}
+}
+
+static void the_price_of_a_way_is_that_of_the_choice(void **state)
+{
+	(void)state;
+	for (size_t bytes = 8; bytes <= 1 << 26; bytes *= 8) {
+		struct cost_query q = query(COLL_BROADCAST, 8, 1, bytes);
+		struct cost_choice c = chosen(&q);
+		double us;
+
+		assert_int_equal(cost_price(&us, &q, &c), TAUT_OK);
+		assert_true(us >= c.us * 0.999 && us <= c.us * 1.05);
+	}
+}
+
 static void one_rank_and_no_bytes_are_choices_too(void **state)
 {
 	(void)state;
@@ -361,6 +392,8 @@ int main(void)
 		cmocka_unit_test_setup(mapped_schedules_need_mapped_buffers, setup),
 		cmocka_unit_test_setup(settings_bound_channels_and_pieces, setup),
 		cmocka_unit_test_setup(without_ll_on_a_link_in_use_bulk_is_left, setup),
+		cmocka_unit_test_setup(one_wire_costs_what_the_network_costs, setup),
+		cmocka_unit_test_setup(the_price_of_a_way_is_that_of_the_choice, setup),
 		cmocka_unit_test_setup(one_rank_and_no_bytes_are_choices_too, setup),
 		cmocka_unit_test_setup(a_hundred_thousand_ranks_have_a_price, setup),
 		cmocka_unit_test_setup(sizes_up_to_the_end_have_a_price, setup),

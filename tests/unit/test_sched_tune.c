@@ -313,6 +313,27 @@ static void the_nearest_rank_count_wins(void **state)
 	tune_free(t);
 }
 
+static void lines_of_the_other_wire_do_not_count(void **state)
+{
+	struct tune *t = parsed("taut.tune 1\n"
+				"best all_reduce 8 1 0 * 0 ring bulk 1 4096\n"
+				"best all_reduce 8 8 0 * 0 ring bulk 1 8192\n");
+	struct cost_machine m;
+	struct cost_choice c;
+	struct cost_query q = {
+		.req = { .coll = COLL_ALL_REDUCE, .nranks = 8 }, .bytes = 1 << 20, .elem = 4, .machine = &m, .tune = t
+	};
+
+	(void)state;
+	cost_machine_default(&m);
+	assert_int_equal(cost_choose(&c, &q), TAUT_OK);
+	assert_int_equal(c.piece_bytes, 4096);
+	m.one_wire = true;
+	assert_int_equal(cost_choose(&c, &q), TAUT_OK);
+	assert_int_equal(c.piece_bytes, 8192);
+	tune_free(t);
+}
+
 static void equal_distance_goes_to_the_smaller_count(void **state)
 {
 	struct tune *t = parsed("taut.tune 1\n"
@@ -447,6 +468,7 @@ int main(void)
 		cmocka_unit_test(a_text_beyond_the_limit_is_refused),
 		cmocka_unit_test(a_measured_best_wins_in_its_range),
 		cmocka_unit_test(the_nearest_rank_count_wins),
+		cmocka_unit_test(lines_of_the_other_wire_do_not_count),
 		cmocka_unit_test(equal_distance_goes_to_the_smaller_count),
 		cmocka_unit_test(a_piece_never_exceeds_what_the_link_takes),
 		cmocka_unit_test(a_saved_file_loads_again),
