@@ -35,11 +35,11 @@
 struct boot;
 
 struct boot_peer {
-	char host[64];	   /* name, for messages */
+	char host[64]; /* name, for messages */
 	int pid;
-	int node;	   /* machine, numbered from 0 in order of first rank; shared memory works inside */
-	int local_rank;	   /* among the ranks of its machine */
-	int cpus;	   /* processors that it may run on */
+	int node;	/* machine, numbered from 0 in order of first rank; shared memory works inside */
+	int local_rank; /* among the ranks of its machine */
+	int cpus;	/* processors that it may run on */
 };
 
 enum boot_event_kind {
@@ -51,8 +51,8 @@ enum boot_event_kind {
 struct boot_event {
 	enum boot_event_kind kind;
 	enum taut_status status;
-	int rank;	   /* culprit, or -1 */
-	const char *text;  /* the sentence, the same on every rank */
+	int rank;	  /* culprit, or -1 */
+	const char *text; /* the sentence, the same on every rank */
 };
 
 /* What the owner of a boot is told, on the service thread; must not block, must not call
@@ -90,7 +90,8 @@ struct boot_env {
 	 *                    the deadline passes. Nothing lies on the file system and no port can
 	 *                    be taken by another job. */
 	char rendezvous[512];
-	bool secret_given;	    /* false: derived from what any user of the host may know: warn when a peer is on another host */
+	bool secret_given; /* false: derived from what any user of the host may know: warn when a peer is on another
+			      host */
 	unsigned char secret[32];
 };
 enum taut_status boot_env_detect(struct boot_env *out, const struct config *cfg);

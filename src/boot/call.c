@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/time.h"
+
+#define PAUSE_NS 100000000u	/* between questions */
+#define PATIENCE_NS 2000000000u /* for an answer, before the next question replaces it */
+
+/* --- Entries --- */
+
+static void add_range(struct call_entry *e, int lo, int hi)
+{
+	int at = 0, end;
+
+	while (at < e->nranges && e->ranges[at].hi + 1 < lo)
+		at++;
+	/* Swallow what touches it. */
+	for (end = at; end < e->nranges && e->ranges[end].lo <= hi + 1; end++) {
+		lo = e->ranges[end].lo < lo ? e->ranges[end].lo : lo;
+		hi = e->ranges[end].hi > hi ? e->ranges[end].hi : hi;
+	}
+	if (end == at && e->nranges == CALL_RANGES)
+		return; /* e->ranks still counts them */
+	memmove(&e->ranges[at + 1], &e->ranges[end], (size_t)(e->nranges - end) * sizeof(e->ranges[0]));
+	e->nranges += 1 - (end - at);
+	e->ranges[at].lo = lo;
+	e->ranges[at].hi = hi;
+}
+
+static bool same_call(const struct call_entry *a, const struct call_entry *b)
+{
+	return a->made == b->made && (!a->made || a->sig == b->sig) && !strcmp(a->text, b->text);
+}
+
+void entry_merge(struct call_entry *list, int *n, const struct call_entry *e)
+{
+	int i = 0;
+
+	while (i < *n && !same_call(&list[i], e))
+		i++;
+	if (i == *n && *n < CALL_ENTRIES) {
+		list[(*n)++] = *e;
+		return;
+	}
+	if (i == *n)
+		i--;
+	list[i].ranks += e->ranks;
+	for (int k = 0; k < e->nranges; k++)
+		add_range(&list[i], e->ranges[k].lo, e->ranges[k].hi);
+}
+
+void entry_put(struct buf *b, const struct call_entry *e)
+{
+	buf_u8(b, e->made);
+	buf_u64(b, e->sig);
+	buf_text(b, e->text);
+	buf_u32(b, (uint32_t)e->ranks);
+	buf_u8(b, (uint8_t)e->nranges);
+	for (int i = 0; i < e->nranges; i++) {
+		buf_u32(b, (uint32_t)e->ranges[i].lo);
+		buf_u32(b, (uint32_t)e->ranges[i].hi);
+	}
+}
+
+bool entry_get(struct call_entry *out, struct reader *r)
+{
+	int n, last = -1;
+
+	*out = (struct call_entry){ .made = rd_u8(r) != 0 };
+	out->sig = rd_u64(r);
+	rd_text(r, out->text, sizeof(out->text));
+	out->ranks = (int)(rd_u32(r) & INT32_MAX);
+	n = rd_u8(r);
+	if (r->bad || n > CALL_RANGES)
+		return false;
+	for (int i = 0; i < n; i++) {
+		uint32_t lo = rd_u32(r), hi = rd_u32(r);
+
+		if (r->bad || hi >= INT32_MAX || lo > hi || (int)lo <= last)
+			return false;
+		out->ranges[i].lo = (int)lo;
+		out->ranges[i].hi = last = (int)hi;
+	}
+	out->nranges = n;
+	return true;
+}
+
+static size_t ranks_text(char *out, size_t len, const struct call_entry *e)
+{
+	size_t at = (size_t)snprintf(out, len, e->ranks == 1 ? "rank " : "ranks ");
+	int named = 0;
+
+	for (int i = 0; i < e->nranges && at + 32 < len; i++) {
+		at += (size_t)snprintf(out + at, len - at, "%s%d", i ? "," : "", e->ranges[i].lo);
+		if (e->ranges[i].hi > e->ranges[i].lo)
+			at += (size_t)snprintf(out + at, len - at, "-%d", e->ranges[i].hi);
+		named += e->ranges[i].hi - e->ranges[i].lo + 1;
+	}
+	if (named < e->ranks && at + 32 < len)
+		at += (size_t)snprintf(out + at, len - at, " and %d more", e->ranks - named);
+	return at;
+}
+
+static int lowest(const struct call_entry *list, int n, int above)
+{
+	int best = -1;
+
+	for (int i = 0; i < n; i++)
+		if (list[i].nranges && list[i].ranges[0].lo > above &&
+		    (best < 0 || list[i].ranges[0].lo < list[best].ranges[0].lo))
+			best = i;
+	return best;
+}
+
+void entries_text(char *out, size_t len, const struct call_entry *list, int n)
+{
+	char ranks[200];
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (int i = lowest(list, n, -1); i >= 0 && at < len; i = lowest(list, n, list[i].ranges[0].lo)) {
+		ranks_text(ranks, sizeof(ranks), &list[i]);
+		at += (size_t)snprintf(out + at, len - at, "%s%s: %s%s", at ? "; " : "", ranks,
+				       list[i].made ? "" : "not there yet", list[i].made ? list[i].text : "");
+		if (!list[i].made && list[i].text[0] && at < len)
+			at += (size_t)snprintf(out + at, len - at, " (%s)", list[i].text);
+	}
+}
+
+/* --- Asking and answering --- */
+
+void query_cleanup(struct boot *b)
+{
+	mem_free(b->query.entries);
+	b->query.entries = NULL;
+	b->query.nentries = 0;
+}
+
+static void ask(struct boot *b, uint32_t number, uint64_t seq)
+{
+	struct query *q = &b->query;
+	struct buf f = { 0 };
+	size_t at = frame_begin(&f, FRAME_ASK);
+	struct call *c = call_new(CALL_DESCRIBE, b, sizeof(struct call_entry));
+
+	buf_u32(&f, number);
+	buf_u64(&f, seq);
+	frame_end(&f, at);
+	q->nentries = 0;
+	if (!q->entries)
+		q->entries = mem_calloc(CALL_ENTRIES, sizeof(*q->entries));
+	if (!q->entries || !c) {
+		mem_free(c);
+		buf_cleanup(&f);
+		return; /* no answer: no difference is found this time */
+	}
+	q->number = number;
+	q->seq = seq;
+	q->asked_at = now_ns();
+	q->active = true;
+	q->waiting = 1;
+	for (int i = 0; i < b->nkids; i++)
+		q->waiting += b->kids[i].conn != NULL;
+	edges_send(b, &f, NULL, false, true);
+	c->question = number;
+	c->seq = seq;
+	call_queue(c);
+}
+
+void query_tick(struct boot *b, uint64_t now)
+{
+	struct query *q = &b->query;
+
+	if (!q->again_at)
+		return;
+	if (now < q->again_at) {
+		service_at(q->again_at);
+		return;
+	}
+	q->again_at = 0;
+	query_start(b, q->again_seq);
+}
+
+/* Not now: the earliest call of those that are asked for, a little later. */
+static void put_off(struct boot *b, uint64_t seq, uint64_t until)
+{
+	struct query *q = &b->query;
+
+	q->again_seq = q->again_at && q->again_seq < seq ? q->again_seq : seq;
+	q->again_at = until;
+	service_at(until);
+}
+
+void query_start(struct boot *b, uint64_t seq)
+{
+	struct query *q = &b->query;
+	uint64_t free_at = q->asked_at ? q->asked_at + (q->active ? PATIENCE_NS : PAUSE_NS) : 0;
+	struct buf f = { 0 };
+	size_t at;
+
+	if (b->closing || b->g->has_event || !b->joined)
+		return;
+	if (b->parent.conn) {
+		at = frame_begin(&f, FRAME_QUERY);
+		buf_u64(&f, seq);
+		frame_end(&f, at);
+		edges_send(b, &f, NULL, true, false);
+	} else if (now_ns() < free_at) {
+		put_off(b, seq, q->asked_at + PAUSE_NS);
+	} else {
+		ask(b, q->number + 1, seq);
+	}
+}
+
+static void judge(struct boot *b)
+{
+	struct query *q = &b->query;
+	int made = 0, rarest = -1;
+	char text[900];
+
+	for (int i = 0; i < q->nentries; i++)
+		for (int k = 0; k < i; k++)
+			made |= q->entries[i].made && q->entries[k].made && q->entries[i].sig != q->entries[k].sig;
+	if (!made)
+		return;
+	for (int i = 0; i < q->nentries; i++)
+		if (q->entries[i].made && (rarest < 0 || q->entries[i].ranks < q->entries[rarest].ranks))
+			rarest = i;
+	entries_text(text, sizeof(text), q->entries, q->nentries);
+	event_make(b->g, BOOT_EVENT_MISMATCH, TAUT_ERR_MISMATCH, q->entries[rarest].ranges[0].lo,
+		   "call %llu differs: %s", (unsigned long long)q->seq, text);
+}
+
+static void answered(struct boot *b)
+{
+	struct query *q = &b->query;
+	struct buf f = { 0 };
+	size_t at;
+
+	if (--q->waiting)
+		return;
+	q->active = false;
+	if (!b->parent.conn) {
+		judge(b);
+		return;
+	}
+	at = frame_begin(&f, FRAME_ANSWER);
+	buf_u32(&f, q->number);
+	for (int i = 0; i < q->nentries; i++)
+		entry_put(&f, &q->entries[i]);
+	frame_end(&f, at);
+	edges_send(b, &f, NULL, true, false);
+}
+
+void query_describe(struct call *c)
+{
+	struct call_entry e = { .ranks = 1, .nranges = 1, .ranges[0] = { c->b->rank, c->b->rank } };
+
+	if (c->b->cb.describe)
+		e.made = c->b->cb.describe(c->b->cb.ctx, c->seq, &e.sig, e.text, sizeof(e.text));
+	memcpy(c->data, &e, sizeof(e));
+}
+
+void query_described(struct call *c)
+{
+	struct query *q = &c->b->query;
+	struct call_entry e;
+
+	if (!q->active || q->number != c->question || c->b->g->has_event)
+		return;
+	memcpy(&e, c->data, sizeof(e));
+	entry_merge(q->entries, &q->nentries, &e);
+	answered(c->b);
+}
+
+static void take_answer(struct boot *b, struct reader *r)
+{
+	struct query *q = &b->query;
+	struct call_entry e;
+
+	if (!q->active || rd_u32(r) != q->number)
+		return;
+	while (r->left && entry_get(&e, r))
+		entry_merge(q->entries, &q->nentries, &e);
+	answered(b);
+}
+
+void query_frame(struct boot *b, struct edge *e, const struct frame *f)
+{
+	struct reader r = reader_of(f);
+	uint32_t number;
+	uint64_t seq;
+
+	if (b->g->has_event || b->closing)
+		return;
+	if (f->type == FRAME_QUERY) {
+		seq = rd_u64(&r);
+		if (!r.bad)
+			query_start(b, seq);
+	} else if (f->type == FRAME_ASK && e == &b->parent) {
+		number = rd_u32(&r);
+		seq = rd_u64(&r);
+		if (!r.bad)
+			ask(b, number, seq);
+	} else if (f->type == FRAME_ANSWER) {
+		take_answer(b, &r);
+	}
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/survivors.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/time.h"
+#include "boot/accept.h"
+#include "boot/dial.h"
+#include "boot/meet.h"
+
+#define MS 1000000u
+
+enum fate { FATE_UNKNOWN, FATE_HERE, FATE_DEAD, FATE_EXCLUDED };
+
+struct census {
+	struct boot *b;
+	uint64_t deadline, connect_ns;
+	int timeout_ms;
+	uint8_t *fate; /* by rank */
+	int *list;
+	int count;
+};
+
+/* --- The side of the rank that collects; lock held --- */
+
+void survivors_gone(struct boot *b, struct conn *c)
+{
+	for (int i = 0; b && i < b->nsurvivors; i++)
+		if (b->survivors[i].conn == c) {
+			b->survivors[i] = b->survivors[--b->nsurvivors];
+			return;
+		}
+}
+
+static void drop_rank(struct boot *b, int rank)
+{
+	for (int i = 0; i < b->nsurvivors; i++)
+		if (b->survivors[i].rank == rank) {
+			struct conn *c = b->survivors[i].conn;
+
+			survivors_gone(b, c);
+			conn_close(c);
+			return;
+		}
+}
+
+void survivors_take(struct conn *c, struct boot *b)
+{
+	struct survivor *more;
+
+	drop_rank(b, (int)c->hello.from); /* it comes again: the old connection is of no use */
+	more = mem_realloc(b->survivors, (size_t)b->nsurvivors + 1, sizeof(*more));
+	if (!more) {
+		accept_refuse(c, TAUT_ERR_NOMEM, "no memory");
+		return;
+	}
+	b->survivors = more;
+	more[b->nsurvivors++] = (struct survivor){ c, (int)c->hello.from };
+	accept_ok(c, NULL);
+	conn_state(c, CONN_SURVIVOR);
+	c->b = b;
+	c->peer = (int)c->hello.from;
+	c->deadline = 0;
+	pthread_cond_broadcast(&b->cond);
+}
+
+void survivors_refuse(struct boot *b, const char *why)
+{
+	while (b->nsurvivors) {
+		struct conn *c = b->survivors[--b->nsurvivors].conn;
+
+		accept_refuse(c, TAUT_ERR_PEER, why);
+	}
+}
+
+/* To all that wait here; one who is not on the list learns that from it. */
+static void send_list(struct boot *b, const int *list, int count)
+{
+	struct buf f = { 0 };
+	size_t at = frame_begin(&f, FRAME_LIST);
+
+	for (int i = 0; i < count; i++)
+		buf_u32(&f, (uint32_t)list[i]);
+	frame_end(&f, at);
+	while (b->nsurvivors) {
+		struct conn *c = b->survivors[--b->nsurvivors].conn;
+
+		if (f.failed)
+			shutdown(c->source.fd, SHUT_RDWR);
+		else
+			conn_write(c, f.data, f.len);
+		conn_drain(c);
+	}
+	buf_cleanup(&f);
+}
+
+/* Lock released meanwhile. */
+static void probe(struct census *n, int rank)
+{
+	uint64_t bound = now_ns() + n->connect_ns + 1000 * MS;
+	struct dial d = { .deadline = bound < n->deadline ? bound : n->deadline, .connect_ns = n->connect_ns };
+	enum dial_end end;
+
+	dial_prepare(&d, n->b, rank, FOR_PROBE);
+	pthread_mutex_unlock(&boot_lock);
+	end = dial(&d);
+	buf_cleanup(&d.reply);
+	if (end == DIAL_OK)
+		close(d.fd);
+	pthread_mutex_lock(&boot_lock);
+	/* Connected, but no answer in time: it lives. */
+	if (end != DIAL_OK && end != DIAL_LATE && end != DIAL_CANCELLED)
+		n->fate[rank] = FATE_DEAD;
+}
+
+static void mark_here(struct census *n)
+{
+	for (int r = 0; r < n->b->g->size; r++)
+		if (n->fate[r] == FATE_HERE)
+			n->fate[r] = FATE_UNKNOWN;
+	n->fate[n->b->rank] = FATE_HERE;
+	for (int i = 0; i < n->b->nsurvivors; i++)
+		if (n->fate[n->b->survivors[i].rank] != FATE_EXCLUDED)
+			n->fate[n->b->survivors[i].rank] = FATE_HERE;
+}
+
+static bool is_open(const void *ctx, int rank)
+{
+	const struct census *n = ctx;
+
+	return n->fate[rank] == FATE_UNKNOWN;
+}
+
+static int count_fate(const struct census *n, enum fate f)
+{
+	int count = 0;
+
+	for (int r = 0; r < n->b->g->size; r++)
+		count += n->fate[r] == f;
+	return count;
+}
+
+static enum taut_status fail_silent(const struct census *n)
+{
+	char ranks[512];
+	int count = meet_ranges(ranks, sizeof(ranks), n->b->g->size, is_open, n);
+
+	return fail(TAUT_ERR_TIMEOUT, "%d of %d ranks live, but did not ask for the survivors within %d ms: %s", count,
+		    n->b->g->size, n->timeout_ms, ranks);
+}
+
+static enum taut_status collect(struct census *n)
+{
+	struct boot *b = n->b;
+	uint64_t look_at = now_ns() + 20 * MS;
+
+	for (;;) {
+		mark_here(n);
+		if (!count_fate(n, FATE_UNKNOWN))
+			break;
+		if (now_ns() >= n->deadline)
+			return fail_silent(n);
+		if (member_wait(b, look_at < n->deadline ? look_at : n->deadline) || now_ns() < look_at)
+			continue;
+		for (int r = 0; r < b->g->size && now_ns() < n->deadline; r++)
+			if (n->fate[r] == FATE_UNKNOWN) {
+				probe(n, r);
+				if (n->fate[r] == FATE_UNKNOWN)
+					mark_here(n);
+			}
+		look_at = now_ns() + 250 * MS;
+	}
+	for (int r = 0; r < b->g->size; r++)
+		if (n->fate[r] == FATE_HERE)
+			n->list[n->count++] = r;
+	send_list(b, n->list, n->count);
+	return TAUT_OK;
+}
+
+/* --- The side of the others --- */
+
+/* Without the lock. 1: @len bytes came; 0: closed; -1: time is over. */
+static int get(int fd, void *out, size_t len, uint64_t deadline)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		uint64_t now = now_ns();
+		ssize_t n = recv(fd, (char *)out + at, len - at, MSG_DONTWAIT);
+
+		if (n > 0)
+			at += (size_t)n;
+		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			return 0;
+		else if (now >= deadline)
+			return -1;
+		else
+			poll(&p, 1, (int)((deadline - now) / MS % 3600000) + 1);
+	}
+	return 1;
+}
+
+static int get_list(struct census *n, int fd)
+{
+	uint8_t head[FRAME_HEADER], bytes[4];
+	struct frame f;
+	int got = get(fd, head, sizeof(head), n->deadline);
+
+	if (got <= 0)
+		return got;
+	if (frame_next(&f, head, sizeof(head), 4 * (size_t)n->b->g->size) == FRAME_BAD || f.type != FRAME_LIST)
+		return 0;
+	n->count = 0;
+	for (size_t i = 0; i < f.len / 4; i++) {
+		struct reader r = { .at = bytes, .left = 4 };
+
+		got = get(fd, bytes, 4, n->deadline);
+		if (got <= 0)
+			return got;
+		n->list[n->count++] = (int)rd_u32(&r);
+	}
+	return 1;
+}
+
+static bool listed(const struct census *n, int rank)
+{
+	for (int i = 0; i < n->count; i++)
+		if (n->list[i] == rank)
+			return true;
+	return false;
+}
+
+/* 1: the list is there; 0: @rank does not collect, on to the next; -1: @st is the error. */
+static int ask(struct census *n, int rank, enum taut_status *st)
+{
+	struct dial d = { .deadline = n->deadline, .connect_ns = n->connect_ns };
+	char name[160];
+	enum dial_end end;
+	int got = 0;
+
+	dial_prepare(&d, n->b, rank, FOR_SURVIVE);
+	table_name(name, sizeof(name), n->b->g->table, rank);
+	pthread_mutex_unlock(&boot_lock);
+	end = dial(&d);
+	buf_cleanup(&d.reply);
+	if (end == DIAL_OK) {
+		got = get_list(n, d.fd);
+		close(d.fd);
+	}
+	pthread_mutex_lock(&boot_lock);
+	if (got > 0 && listed(n, n->b->rank))
+		return 1;
+	if (got > 0)
+		*st = fail(TAUT_ERR_PEER, "%s did not find rank %d among the survivors", name, n->b->rank);
+	else if (got < 0 || end == DIAL_LATE)
+		*st = fail(TAUT_ERR_TIMEOUT, "%s lives, but did not collect the survivors within %d ms", name,
+			   n->timeout_ms);
+	else if (end == DIAL_OK)
+		return ask(n, rank, st); /* it closed: is it dead? */
+	else
+		return 0;
+	return -1;
+}
+
+static enum taut_status census(struct census *n)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (int r = 0; r < n->b->g->size; r++) {
+		int got;
+
+		if (n->fate[r] != FATE_UNKNOWN)
+			continue;
+		if (r == n->b->rank)
+			return collect(n);
+		got = ask(n, r, &st);
+		if (got < 0)
+			return st;
+		if (got > 0) {
+			send_list(n->b, n->list, n->count); /* for those who took this rank for the lowest */
+			return TAUT_OK;
+		}
+		n->fate[r] = FATE_DEAD;
+	}
+	return fail(TAUT_ERR_ARG, "rank %d leaves itself out of the survivors", n->b->rank);
+}
+
+static void prepare(struct census *n, const int *exclude, int nexclude)
+{
+	const struct group *g = n->b->g;
+
+	if (g->has_event && g->event.kind == BOOT_EVENT_DEAD && g->event.rank >= 0 && g->event.rank < g->size)
+		n->fate[g->event.rank] = FATE_DEAD;
+	for (int i = 0; i < nexclude; i++)
+		if (exclude[i] >= 0 && exclude[i] < g->size)
+			n->fate[exclude[i]] = FATE_EXCLUDED;
+}
+
+enum taut_status boot_survivors(int **ranks, int *count, struct boot *parent, const int *exclude, int nexclude,
+				int timeout_ms)
+{
+	struct census n = { .b = parent, .timeout_ms = timeout_ms };
+	enum taut_status st;
+
+	if (parent->pid != getpid())
+		return fail(TAUT_ERR_ARG, "this group belongs to process %d, not to its child", (int)parent->pid);
+	n.deadline = now_ns() + (uint64_t)timeout_ms * MS;
+	n.connect_ns = 5 * parent->heartbeat;
+	n.fate = mem_calloc((size_t)parent->g->size, 1);
+	n.list = mem_calloc((size_t)parent->g->size, sizeof(int));
+	if (!n.fate || !n.list) {
+		st = fail(TAUT_ERR_NOMEM, "the survivors of %d ranks", parent->g->size);
+		goto out;
+	}
+	pthread_mutex_lock(&boot_lock);
+	prepare(&n, exclude, nexclude);
+	st = census(&n);
+	pthread_mutex_unlock(&boot_lock);
+	if (!st) {
+		*ranks = n.list;
+		*count = n.count;
+		n.list = NULL;
+	}
+out:
+	mem_free(n.fate);
+	mem_free(n.list);
+	return st;
+}
