@@ -98,63 +98,67 @@ void copy_bytes(void *dst, const void *src, size_t len)
 		memcpy(dst, src, len);
 }
 
-#if defined(__x86_64__)
-/* Whole cache lines past the caches, what is left at both ends by plain stores. The caller
- * orders them with a fence. */
-static void stream_bytes(char *dst, const char *src, size_t len)
+/* What is left at both ends by plain stores. */
+static void stream_bytes(const struct reduce_variant *v, char *dst, const char *src, size_t len)
 {
-	size_t head = -(uintptr_t)dst & 63;
+	const size_t head = -(uintptr_t)dst % REDUCE_LINE;
+	const size_t body = len > head ? (len - head) / REDUCE_LINE * REDUCE_LINE : 0;
 
-	if (len < head + 64) {
+	if (!body) {
 		copy_bytes(dst, src, len);
 		return;
 	}
 	copy_bytes(dst, src, head);
-	for (dst += head, src += head, len -= head; len >= 64; dst += 64, src += 64, len -= 64)
-		for (int i = 0; i < 4; i++)
-			_mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
-	copy_bytes(dst, src, len);
+	v->stream(dst + head, src + head, body);
+	copy_bytes(dst + head + body, src + head + body, len - head - body);
 }
 
 static void stream_end(void)
 {
+#if defined(__x86_64__)
 	_mm_sfence();
-}
-#else
-static void stream_bytes(char *dst, const char *src, size_t len)
-{
-	copy_bytes(dst, src, len);
-}
-
-static void stream_end(void)
-{
-}
 #endif
+}
 
 void copy_bytes_nt(void *dst, const void *src, size_t len)
 {
-	stream_bytes(dst, src, len);
+	const struct reduce_variant *v = variant();
+
+	if (!v->stream) {
+		copy_bytes(dst, src, len);
+		return;
+	}
+	stream_bytes(v, dst, src, len);
 	stream_end();
 }
 
 /* Bytes of the block that starts at @dst: to the end of a cache line, if elements do. */
-static size_t block_len(const char *dst, size_t left, size_t size)
+static size_t block_len(const char *dst, size_t left, size_t size, size_t max)
 {
-	size_t len = (REDUCE_BLOCK - ((uintptr_t)dst & 63)) / size * size;
+	size_t len = (max - (uintptr_t)dst % REDUCE_LINE) / size * size;
 
 	return left < len ? left : len;
 }
 
+/* As fast as one loop with streaming stores, when blocks are small: with 4 KiB loads and
+ * stores take turns on the memory, and it runs at 80 %. */
+#define STREAM_BLOCK 1024
+
 void reduce_blocks_nt(reduce_two_fn *two, size_t size, void *dst, const void *a, const void *b, size_t n)
 {
-	_Alignas(64) char block[REDUCE_BLOCK];
+	_Alignas(REDUCE_LINE) char block[STREAM_BLOCK];
+	const struct reduce_variant *v = variant();
 	char *d = dst;
 	const char *x = a, *y = b;
 
+	if (!v->stream) {
+		two(dst, a, b, n);
+		return;
+	}
 	for (size_t left = n * size, len; left; left -= len, d += len, x += len, y += len) {
-		len = block_len(d, left, size);
+		len = block_len(d, left, size, sizeof(block));
 		two(block, x, y, len / size);
-		stream_bytes(d, block, len);
+		stream_bytes(v, d, block, len);
 	}
 	stream_end();
 }
@@ -165,7 +169,7 @@ void reduce_blocks_dual(reduce_two_fn *two, size_t size, void *dst, void *dst2, 
 	const char *x = a, *y = b;
 
 	for (size_t left = n * size, len; left; left -= len, d += len, d2 += len, x += len, y += len) {
-		len = block_len(d, left, size);
+		len = block_len(d, left, size, REDUCE_BLOCK);
 		two(d, x, y, len / size);
 		copy_bytes(d2, d, len);
 	}
@@ -174,13 +178,18 @@ void reduce_blocks_dual(reduce_two_fn *two, size_t size, void *dst, void *dst2, 
 void reduce_blocks_dual_nt(reduce_two_fn *two, size_t size, void *dst, void *dst2, const void *a, const void *b,
 			   size_t n)
 {
+	const struct reduce_variant *v = variant();
 	char *d = dst, *d2 = dst2;
 	const char *x = a, *y = b;
 
+	if (!v->stream) {
+		reduce_blocks_dual(two, size, dst, dst2, a, b, n);
+		return;
+	}
 	for (size_t left = n * size, len; left; left -= len, d += len, d2 += len, x += len, y += len) {
-		len = block_len(d2, left, size);
+		len = block_len(d2, left, size, STREAM_BLOCK);
 		two(d, x, y, len / size);
-		stream_bytes(d2, d, len);
+		stream_bytes(v, d2, d, len);
 	}
 	stream_end();
 }
@@ -194,7 +203,7 @@ void reduce_copy(void *dst, const void *src, size_t len)
 /* Not in @dst, which may be a source that is still to be read. */
 void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *const *src, int nsrc, size_t n)
 {
-	_Alignas(64) char block[REDUCE_BLOCK];
+	_Alignas(REDUCE_LINE) char block[REDUCE_BLOCK];
 	char *d = dst;
 
 	if (nsrc == 1)
@@ -202,7 +211,7 @@ void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *
 	for (size_t pos = 0, end = nsrc > 1 ? n * size : 0, len; pos < end; pos += len) {
 		const char *acc = (const char *)src[0] + pos;
 
-		len = block_len(d + pos, end - pos, size);
+		len = block_len(d + pos, end - pos, size, sizeof(block));
 		for (int i = 1; i < nsrc; i++) {
 			char *to = i < nsrc - 1 ? block : d + pos;
 
@@ -215,7 +224,7 @@ void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *
 void reduce_blocks_many_small(reduce_two_fn *two, const struct reduce_small *small, void *dst, const void *const *src,
 			      int nsrc, size_t n)
 {
-	_Alignas(64) float acc[REDUCE_BLOCK / sizeof(float)], next[REDUCE_BLOCK / sizeof(float)];
+	_Alignas(REDUCE_LINE) float acc[REDUCE_BLOCK / sizeof(float)], next[REDUCE_BLOCK / sizeof(float)];
 	const size_t max = sizeof(acc) / sizeof(acc[0]);
 
 	if (nsrc == 1)
@@ -234,16 +243,19 @@ void reduce_blocks_many_small(reduce_two_fn *two, const struct reduce_small *sma
 /* As a product with a block of equal elements. */
 void reduce_scale(void *dst, const void *src, const void *scalar, size_t n, enum taut_type type)
 {
-	_Alignas(64) char block[REDUCE_BLOCK];
+	_Alignas(REDUCE_LINE) uint64_t block[STREAM_BLOCK / sizeof(uint64_t)], word = 0;
 	const struct reduce_kernels *product = reduce_find(type, TAUT_PROD);
 	const size_t size = taut_type_size(type);
 	char *d = dst;
 	const char *s = src;
 
-	for (size_t pos = 0; pos < sizeof(block) && pos < n * size; pos += size)
-		memcpy(block + pos, scalar, size);
+	memcpy(&word, scalar, size);
+	for (size_t have = size; have < sizeof(word); have *= 2)
+		word |= word << 8 * have;
+	for (size_t pos = 0; pos < sizeof(block) && pos < n * size; pos += sizeof(word))
+		block[pos / sizeof(word)] = word;
 	for (size_t left = n * size, len; left; left -= len, d += len, s += len) {
-		len = block_len(d, left, size);
+		len = left < sizeof(block) ? left : sizeof(block);
 		product->two(d, s, block, len / size);
 	}
 }

@@ -6,5 +6,5 @@
 #define VECTOR 32 /* bytes */
 #include "exec/reduce_loops.inc.h"
 
-const struct reduce_variant reduce_avx2 = { .name = "avx2", .kernels = kernels };
+const struct reduce_variant reduce_avx2 = { .name = "avx2", .kernels = kernels, .stream = stream };
 #endif

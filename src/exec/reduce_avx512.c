@@ -6,5 +6,5 @@
 #define VECTOR 64 /* bytes */
 #include "exec/reduce_loops.inc.h"
 
-const struct reduce_variant reduce_avx512 = { .name = "avx512", .kernels = kernels };
+const struct reduce_variant reduce_avx512 = { .name = "avx512", .kernels = kernels, .stream = stream };
 #endif

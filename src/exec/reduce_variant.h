@@ -6,7 +6,9 @@
 
 #include "exec/reduce.h"
 
-#define REDUCE_BLOCK 4096 /* bytes of a stack buffer that stays in the first-level cache */
+/* Bytes of a stack buffer that stays in the first-level cache. */
+#define REDUCE_BLOCK 4096
+#define REDUCE_LINE 64 /* bytes of a cache line */
 
 typedef void reduce_two_fn(void *dst, const void *a, const void *b, size_t n);
 
@@ -21,6 +23,9 @@ struct reduce_variant {
 	const char *name;
 	/* [op] is empty where the type lacks the operation */
 	const struct reduce_kernels (*kernels)[TAUT_OP_COUNT];
+	/* (optional) copy whole cache lines past the caches to @dst, which begins one; to be
+	 * ordered by a store fence */
+	void (*stream)(char *dst, const char *src, size_t len);
 };
 
 extern const struct reduce_variant reduce_generic;

@@ -19,6 +19,12 @@ struct pair {
 #if VECTOR == 64
 #define V(name) _mm512_##name
 
+static void stream(char *dst, const char *src, size_t len)
+{
+	for (size_t i = 0; i < len; i += VECTOR)
+		_mm512_stream_si512((__m512i *)(dst + i), _mm512_loadu_si512(src + i));
+}
+
 INLINE __mmask32 first(size_t n)
 {
 	return (__mmask32)((1ull << n) - 1);
@@ -50,22 +56,60 @@ INLINE void store8(void *p, vh v, size_t n)
 	_mm256_mask_storeu_epi8(p, first(n), _mm512_cvtepi16_epi8((__m512i)(v >> 8)));
 }
 
+INLINE __m256i load_half(const void *p)
+{
+	return _mm256_loadu_si256(p);
+}
+
+INLINE void store_half(void *p, __m256i v)
+{
+	_mm256_storeu_si256(p, v);
+}
+
+INLINE vf from_f16_half(__m256i v)
+{
+	return (vf)_mm512_cvtph_ps(v);
+}
+
+INLINE __m256i to_f16_half(vf f)
+{
+	return _mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT);
+}
+
 INLINE struct pair from_f16(vh v)
 {
-	return (struct pair){ (vf)_mm512_cvtph_ps(_mm512_castsi512_si256((__m512i)v)),
-			      (vf)_mm512_cvtph_ps(_mm512_extracti64x4_epi64((__m512i)v, 1)) };
+	return (struct pair){ from_f16_half(_mm512_castsi512_si256((__m512i)v)),
+			      from_f16_half(_mm512_extracti64x4_epi64((__m512i)v, 1)) };
 }
 
 INLINE vh to_f16(struct pair p)
 {
-	return (vh)_mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph((__m512)p.lo, _MM_FROUND_TO_NEAREST_INT)),
-				      _mm512_cvtps_ph((__m512)p.hi, _MM_FROUND_TO_NEAREST_INT), 1);
+	return (vh)_mm512_inserti64x4(_mm512_castsi256_si512(to_f16_half(p.lo)), to_f16_half(p.hi), 1);
 }
 
 INLINE vf if_nan(vf f, vf then, vf or_else)
 {
 	return (vf)_mm512_mask_mov_ps((__m512)or_else, _mm512_cmp_ps_mask((__m512)f, (__m512)f, _CMP_UNORD_Q),
 				      (__m512)then);
+}
+
+/* By the processor's table of what to do with which kind of number: as it is, but of both
+ * kinds of NaN, the two lowest entries, the other operand. */
+INLINE vf canon(vf f)
+{
+	const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
+
+	return (vf)_mm512_fixupimm_ps(nan, (__m512)f, _mm512_set1_epi32(0x11111100), 0);
+}
+
+/* To the nearest in the upper half of each number. */
+INLINE vu bf16_round(vf f)
+{
+	const __m512i u = (__m512i)canon(f);
+	const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+	const __m512i even = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
+
+	return (vu)_mm512_mask_add_epi32(even, odd, u, _mm512_set1_epi32(0x8000));
 }
 
 INLINE vf if_equal(vf f, vf other, vf then, vf or_else)
@@ -82,24 +126,51 @@ INLINE vh if_equal16(vh v, vh other, vh then, vh or_else)
 #else
 #define V(name) _mm256_##name
 
+static void stream(char *dst, const char *src, size_t len)
+{
+	for (size_t i = 0; i < len; i += VECTOR)
+		_mm256_stream_si256((__m256i *)(dst + i), _mm256_loadu_si256((const __m256i *)(src + i)));
+}
+
+/* At most VECTOR bytes, without a call. */
+INLINE void copy_few(char *dst, const char *src, size_t len)
+{
+	size_t pos = 0;
+
+	if (len & 32) {
+		memcpy(dst, src, 32);
+		return;
+	}
+	if (len & 16)
+		memcpy(dst, src, 16), pos = 16;
+	if (len & 8)
+		memcpy(dst + pos, src + pos, 8), pos += 8;
+	if (len & 4)
+		memcpy(dst + pos, src + pos, 4), pos += 4;
+	if (len & 2)
+		memcpy(dst + pos, src + pos, 2), pos += 2;
+	if (len & 1)
+		dst[pos] = src[pos];
+}
+
 INLINE vh load16(const void *p, size_t n)
 {
 	vh v = { 0 };
 
-	memcpy(&v, p, n * 2);
+	copy_few((char *)&v, p, n * 2);
 	return v;
 }
 
 INLINE void store16(void *p, vh v, size_t n)
 {
-	memcpy(p, &v, n * 2);
+	copy_few(p, (const char *)&v, n * 2);
 }
 
 INLINE vh load8(const void *p, size_t n)
 {
 	__m128i v = _mm_setzero_si128();
 
-	memcpy(&v, p, n);
+	copy_few((char *)&v, p, n);
 	return (vh)_mm256_cvtepi8_epi16(v);
 }
 
@@ -108,24 +179,55 @@ INLINE void store8(void *p, vh v, size_t n)
 	__m256i bytes = (__m256i)(v >> 8);
 	__m128i packed = _mm_packus_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
 
-	memcpy(p, &packed, n);
+	copy_few(p, (const char *)&packed, n);
+}
+
+INLINE __m128i load_half(const void *p)
+{
+	return _mm_loadu_si128(p);
+}
+
+INLINE void store_half(void *p, __m128i v)
+{
+	_mm_storeu_si128(p, v);
+}
+
+INLINE vf from_f16_half(__m128i v)
+{
+	return (vf)_mm256_cvtph_ps(v);
+}
+
+INLINE __m128i to_f16_half(vf f)
+{
+	return _mm256_cvtps_ph((__m256)f, _MM_FROUND_TO_NEAREST_INT);
 }
 
 INLINE struct pair from_f16(vh v)
 {
-	return (struct pair){ (vf)_mm256_cvtph_ps(_mm256_castsi256_si128((__m256i)v)),
-			      (vf)_mm256_cvtph_ps(_mm256_extracti128_si256((__m256i)v, 1)) };
+	return (struct pair){ from_f16_half(_mm256_castsi256_si128((__m256i)v)),
+			      from_f16_half(_mm256_extracti128_si256((__m256i)v, 1)) };
 }
 
 INLINE vh to_f16(struct pair p)
 {
-	return (vh)_mm256_set_m128i(_mm256_cvtps_ph((__m256)p.hi, _MM_FROUND_TO_NEAREST_INT),
-				    _mm256_cvtps_ph((__m256)p.lo, _MM_FROUND_TO_NEAREST_INT));
+	return (vh)_mm256_set_m128i(to_f16_half(p.hi), to_f16_half(p.lo));
 }
 
 INLINE vf if_nan(vf f, vf then, vf or_else)
 {
 	return (vf)_mm256_blendv_ps((__m256)or_else, (__m256)then, _mm256_cmp_ps((__m256)f, (__m256)f, _CMP_UNORD_Q));
+}
+
+INLINE vf canon(vf f)
+{
+	return if_nan(f, (vf)_mm256_castsi256_ps(_mm256_set1_epi32(F32_NAN)), f);
+}
+
+INLINE vu bf16_round(vf f)
+{
+	vu u = (vu)canon(f);
+
+	return u + 0x7fff + (u >> 16 & 1);
 }
 
 INLINE vf if_equal(vf f, vf other, vf then, vf or_else)
@@ -185,19 +287,25 @@ INLINE struct pair pair_apply(enum taut_op op, struct pair a, struct pair b)
 	return (struct pair){ vf_apply(op, a.lo, b.lo), vf_apply(op, a.hi, b.hi) };
 }
 
-INLINE vf canon(vf f)
-{
-	return if_nan(f, all(f32_from_bits(F32_NAN)), f);
-}
-
+/* Whole vectors in halves, which spares shuffles. */
 INLINE struct pair f16_load(const void *p, size_t n)
 {
-	return from_f16(load16(p, n));
+	const char *half = (const char *)p + VECTOR / 2;
+
+	if (n < PAIR)
+		return from_f16(load16(p, n));
+	return (struct pair){ from_f16_half(load_half(p)), from_f16_half(load_half(half)) };
 }
 
 INLINE void f16_store(void *p, struct pair v, size_t n)
 {
-	store16(p, to_f16((struct pair){ canon(v.lo), canon(v.hi) }), n);
+	v = (struct pair){ canon(v.lo), canon(v.hi) };
+	if (n < PAIR) {
+		store16(p, to_f16(v), n);
+		return;
+	}
+	store_half(p, to_f16_half(v.lo));
+	store_half((char *)p + VECTOR / 2, to_f16_half(v.hi));
 }
 
 /* Even elements in the lower vector: no shuffles. */
@@ -206,13 +314,6 @@ INLINE struct pair bf16_load(const void *p, size_t n)
 	vu u = (vu)load16(p, n);
 
 	return (struct pair){ (vf)(u << 16), (vf)(u & 0xffff0000u) };
-}
-
-INLINE vu bf16_round(vf f)
-{
-	vu u = (vu)canon(f);
-
-	return u + 0x7fff + (u >> 16 & 1);
 }
 
 INLINE void bf16_store(void *p, struct pair v, size_t n)
