@@ -129,12 +129,12 @@ static void name_peer(char *out, size_t len, const union address *a)
 }
 
 /* Once a process at info, since all connections of a kind get the same. */
-static void say_congestion(const struct tcp_conn *c, bool loopback, const char *name, const char *why)
+static void say_congestion(const struct tcp_conn *c, const char *name, const char *why)
 {
 	static atomic_bool said[2];
 
 	/* Only the count matters, not what other memory the other thread saw. */
-	if (atomic_exchange_explicit(&said[loopback], true, memory_order_relaxed))
+	if (atomic_exchange_explicit(&said[c->loopback], true, memory_order_relaxed))
 		log_debug(LOG_WIRE, "%s: congestion control %s (%s)", c->where, name, why);
 	else
 		log_info(LOG_WIRE, "%s: congestion control %s (%s)", c->where, name, why);
@@ -153,7 +153,7 @@ static void loopback_congestion(const struct tcp_conn *c, int fd)
 	was[sizeof(was) - 1] = '\0';
 	for (size_t i = 0; i < 2; i++) {
 		if (strcmp(was, names[i]) == 0) {
-			say_congestion(c, true, was, "the system's own, good on loopback");
+			say_congestion(c, was, "the system's own, good on loopback");
 			return;
 		}
 	}
@@ -161,13 +161,13 @@ static void loopback_congestion(const struct tcp_conn *c, int fd)
 		if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, names[i], (socklen_t)strlen(names[i])))
 			continue;
 		snprintf(why, sizeof(why), "the system's own, %s, is made for networks, not for loopback", was);
-		say_congestion(c, true, names[i], why);
+		say_congestion(c, names[i], why);
 		return;
 	}
-	say_congestion(c, true, was, "the system's own; neither cubic nor reno may be chosen, loopback may be slower");
+	say_congestion(c, was, "the system's own; neither cubic nor reno may be chosen, loopback may be slower");
 }
 
-static enum taut_status set_congestion(const struct tcp_conn *c, int fd, bool loopback)
+static enum taut_status set_congestion(const struct tcp_conn *c, int fd)
 {
 	const char *name = c->cfg->tcp_congestion;
 	char was[16] = "?";
@@ -179,16 +179,16 @@ static enum taut_status set_congestion(const struct tcp_conn *c, int fd, bool lo
 				    "TAUT_TCP_CONGESTION: the kernel does not let this process use \"%s\" (%s); see "
 				    "/proc/sys/net/ipv4/tcp_allowed_congestion_control, or say auto",
 				    name, strerror(errno));
-		say_congestion(c, loopback, name, "as TAUT_TCP_CONGESTION says");
+		say_congestion(c, name, "as TAUT_TCP_CONGESTION says");
 		return TAUT_OK;
 	}
-	if (loopback) {
+	if (c->loopback) {
 		loopback_congestion(c, fd);
 		return TAUT_OK;
 	}
 	getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, was, &len);
 	was[sizeof(was) - 1] = '\0';
-	say_congestion(c, false, was, "the system's own");
+	say_congestion(c, was, "the system's own");
 	return TAUT_OK;
 }
 
@@ -214,7 +214,8 @@ static enum taut_status prepare_socket(struct tcp_conn *c, int fd)
 		return TAUT_OK;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
 		return errno_fail(errno, "%s: cannot set TCP_NODELAY", c->where);
-	return c->sending ? set_congestion(c, fd, over_loopback(&own, &peer)) : TAUT_OK;
+	c->loopback = over_loopback(&own, &peer);
+	return c->sending ? set_congestion(c, fd) : TAUT_OK;
 }
 
 /* --- making connections --- */

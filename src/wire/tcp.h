@@ -27,6 +27,7 @@ enum {
 	TCP_SMALL = 16 << 10,	 /* longer ones are not read ahead with the header */
 	TCP_AHEAD = 64 << 10,	 /* read in one go when messages are small */
 	TCP_PART_MIN = 32 << 10, /* no socket gets less of a message than this */
+	TCP_CALM = 16,		 /* every so many short messages acknowledgements are calmed down */
 	TCP_HEAD = 16,		 /* bytes of a header on the wire */
 };
 
@@ -43,7 +44,7 @@ struct tcp_span {
 struct tcp_conn {
 	struct wire_conn base;
 	const struct config *cfg; /* for add_socket() */
-	bool sending;
+	bool sending, loopback;
 	int rank, nsocks;
 	char where[96]; /* "tcp to rank 3 at 10.0.0.1:4711" */
 	char why[224];	/* the sentence, once base.broken or a socket has ended */

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -246,10 +248,22 @@ static enum wire_result head_wait(struct tcp_rx *rx, size_t len, uint32_t sig)
 	return r;
 }
 
+/* Nothing flows back on this socket that could carry acknowledgements, so the kernel sends one
+ * for each short message, within the call that reads it: 1.2 us of 4.4 on loopback. In its "ping-pong" mode it sends
+ * one for every other message. The mode ends by itself now and then, so it is asked for again and again. */
+static void calm_acknowledgements(struct tcp_rx *rx)
+{
+	int off = 0;
+
+	setsockopt(rx->socks[0].fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
+}
+
 static void pop_head(struct tcp_rx *rx)
 {
 	struct tcp_in *in = in_at(rx, rx->head++);
 
+	if (rx->conn.loopback && in->len <= TCP_SMALL && rx->head % TCP_CALM == 1)
+		calm_acknowledgements(rx);
 	in->open = false;
 	in->dst = NULL;
 }
@@ -281,6 +295,10 @@ enum wire_result tcp_recv(struct wire_conn *c, void *buf, size_t len, uint32_t s
 	enum wire_result r;
 
 	assert(!rx->conn.sending && (!rx->wanted || (rx->buf == buf && rx->len == len && rx->sig == sig)));
+	if (c->broken) {
+		rx->wanted = false;
+		return tcp_broken(&rx->conn);
+	}
 	if (!rx->wanted) {
 		rx->wanted = true;
 		rx->buf = buf;

@@ -625,6 +625,10 @@ static void a_message_cut_by_the_end_is_broken(void **state)
 		assert_int_equal(wire_tcp.recv(p.rx, b, 100, SIG), WIRE_AGAIN);
 		close(p.raw[0]);
 		assert_int_equal(recv_until(&p, b, 100, SIG), WIRE_BROKEN);
+		memset(b, 0x77, sizeof(b)); /* the buffer of the failed call is no longer the wire's */
+		assert_int_equal(wire_tcp.recv(p.rx, bytes, 100, SIG), WIRE_BROKEN);
+		assert_int_equal(b[0], 0x77);
+		assert_int_equal(wire_tcp.recv(p.rx, b, 100, SIG), WIRE_BROKEN);
 		pair_close(&p);
 	}
 }
