@@ -5,12 +5,28 @@
 
 int group_pieces(const struct group_algo *algo, enum sched_coll coll, int n)
 {
-	return algo->pieces ? algo->pieces(coll, n) : 1;
+	return algo->pieces && n > 1 ? algo->pieces(coll, n) : 1;
 }
 
 bool group_fits(const struct group_algo *algo, enum sched_coll coll, int n)
 {
 	return algo->run[coll] && (!algo->fits || algo->fits(coll, n));
+}
+
+static enum taut_status run_alone(enum sched_coll coll, const struct group *g)
+{
+	if (coll == COLL_BARRIER || !group_has(g, g->me))
+		return TAUT_OK;
+	if (coll == COLL_ALL_GATHER)
+		return group_copy(g, group_piece(g, g->out, g->len, g->me, 0), g->in, g->len);
+	if (coll == COLL_REDUCE_SCATTER)
+		return group_copy(g, g->out, group_piece(g, g->in, g->len, g->me, 0), g->len);
+	return group_copy(g, g->out, g->in, g->len);
+}
+
+enum taut_status group_run(const struct group_algo *algo, enum sched_coll coll, const struct group *g)
+{
+	return g->n == 1 ? run_alone(coll, g) : algo->run[coll](g);
 }
 
 enum taut_status group_build(const struct group_algo *algo, struct sched *s, const struct sched_req *req)
@@ -55,6 +71,35 @@ enum taut_status group_step(const struct group *g, struct sched_ref src, struct 
 	if (nfrom == 0 && nto == 0 && dst.buf == BUF_NONE)
 		return TAUT_OK;
 	return sched_msg(g->s, src, dst, n, from, (uint32_t)nfrom, to, (uint32_t)nto);
+}
+
+static struct sched_ref piece_or_none(const struct group *g, struct sched_ref base, int j)
+{
+	return base.buf == BUF_NONE ? base : group_piece(g, base, g->len, j, 0);
+}
+
+int group_span(const struct group *g, int j, int count)
+{
+	int n = 1;
+
+	while (n < count && j + n < g->n && group_has(g, j) && group_slot(g, j + n) == group_slot(g, j) + n)
+		n++;
+	return n;
+}
+
+enum taut_status group_move(const struct group *g, struct sched_ref src, struct sched_ref dst, int first, int count,
+			    int from, int to)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (int i = 0, n; i < count && !st; i += n) {
+		int j = group_wrap(g, first + i);
+
+		n = group_span(g, j, count - i);
+		if (group_has(g, j))
+			st = group_msg(g, piece_or_none(g, src, j), piece_or_none(g, dst, j), n * g->len, from, to);
+	}
+	return st;
 }
 
 enum taut_status group_others(int32_t **out, const struct group *g, bool rotated)

@@ -39,6 +39,8 @@ struct group_algo {
 
 int group_pieces(const struct group_algo *algo, enum sched_coll coll, int n);
 bool group_fits(const struct group_algo *algo, enum sched_coll coll, int n);
+/* Appends @coll of @g, whose size may be 1. */
+enum taut_status group_run(const struct group_algo *algo, enum sched_coll coll, const struct group *g);
 /* The program of a whole schedule: the group of all ranks. */
 enum taut_status group_build(const struct group_algo *algo, struct sched *s, const struct sched_req *req);
 
@@ -76,6 +78,13 @@ enum taut_status group_copy(const struct group *g, struct sched_ref dst, struct 
 /* The general message step, by rank. */
 enum taut_status group_step(const struct group *g, struct sched_ref src, struct sched_ref dst, int n,
 			    const int32_t *from, int nfrom, const int32_t *to, int nto);
+/* How many places from @j on, at most @count, have neighbouring slots; 1 if it has none. */
+int group_span(const struct group *g, int j, int count);
+/* Moves the pieces of @count places from @first round, all of them chunk by chunk, in runs as
+ * long as their slots allow; those without a slot are left out. src and dst: the buffers that
+ * hold all pieces, or BUF_NONE. */
+enum taut_status group_move(const struct group *g, struct sched_ref src, struct sched_ref dst, int first, int count,
+			    int from, int to);
 /* The ranks of all members but this one: @rotated, from the next place round; else
  * ascending. n - 1 entries, the caller's to mem_free(). */
 enum taut_status group_others(int32_t **out, const struct group *g, bool rotated);

@@ -79,25 +79,6 @@ static enum taut_status ring_reduce_scatter(const struct group *g)
 	return st;
 }
 
-/* From the root once round; slices follow each other, so all links are busy. */
-static enum taut_status chain_broadcast(const struct group *g)
-{
-	int v = group_wrap(g, g->me - g->root);
-
-	return group_msg(g, v == 0 ? g->in : ref_none(), g->out, g->len, v > 0 ? group_wrap(g, g->me - 1) : -1,
-			 v < g->n - 1 ? group_wrap(g, g->me + 1) : -1);
-}
-
-/* From the one after the root round to the root. */
-static enum taut_status chain_reduce(const struct group *g)
-{
-	int v = group_wrap(g, g->me - g->root - 1);
-	bool root = g->me == g->root;
-
-	return group_msg(g, g->in, root ? g->out : ref_none(), g->len, v > 0 ? group_wrap(g, g->me - 1) : -1,
-			 root ? -1 : group_wrap(g, g->me + 1));
-}
-
 static int ring_pieces(enum sched_coll coll, int n)
 {
 	return coll == COLL_ALL_REDUCE ? n : 1;

@@ -4,7 +4,22 @@
 
 #include "sched/families.h"
 
-const struct sched_algo *const sched_algos[] = { &sched_one_shot, &sched_two_shot, &sched_ring, NULL };
+const struct sched_algo *const sched_algos[] = {
+	&sched_mapped_one_shot,
+	&sched_mapped_two_shot,
+	&sched_one_shot,
+	&sched_two_shot,
+	&sched_ring,
+	&sched_tree,
+	&sched_recursive_doubling,
+	&sched_recursive_halving,
+	&sched_two_level,
+	&sched_binomial,
+	&sched_chain,
+	&sched_pairwise,
+	&sched_bruck,
+	NULL,
+};
 
 /* NCCL's Ring and Tree are ours in another case. */
 const struct sched_algo *sched_algo_find(const char *name)
