@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The reduction loops are compiled once for each kind of processor; reduce.c picks one at run
 # time. Always as vector code, and so that every kind gives the same bits: a product and a
 # sum are not to become one rounding.

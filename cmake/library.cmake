@@ -10,8 +10,7 @@ set(map ${CMAKE_SOURCE_DIR}/src/libtaut.map)
 add_library(taut_lib SHARED $<TARGET_OBJECTS:taut_objects>)
 target_link_libraries(taut_lib PRIVATE taut_flags Threads::Threads PkgConfig::SODIUM PkgConfig::HWLOC m ${CMAKE_DL_LIBS})
 target_link_options(taut_lib PRIVATE LINKER:--version-script=${map} LINKER:--as-needed)
-file(GLOB comm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/comm/*.c) # without them rooms are still missing
-if(comm_sources AND NOT TAUT_SANITIZE)
+if(NOT TAUT_SANITIZE)
 	target_link_options(taut_lib PRIVATE LINKER:-z,defs) # the sanitizers' symbols come from the program
 endif()
 set_target_properties(taut_lib PROPERTIES OUTPUT_NAME taut EXPORT_NAME taut LINK_DEPENDS ${map}

@@ -30,7 +30,7 @@
 #include "base/status.h"
 
 enum wire_result {
-	WIRE_AGAIN,    /* nothing there, or no credit: try again */
+	WIRE_AGAIN, /* nothing there, or no credit: try again */
 	WIRE_DONE,
 	WIRE_MISMATCH, /* the message belongs to another call */
 	WIRE_BROKEN,   /* the peer closed, or the wire failed; the sentence is set */
