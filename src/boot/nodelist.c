@@ -87,7 +87,8 @@ static int ranges_text(struct span list, long index, char *out, size_t len)
 	struct range r;
 
 	while (next_piece(&list, &piece)) {
-		parse_range(piece, &r);
+		if (!parse_range(piece, &r))
+			return 0;
 		if (index <= r.hi - r.lo)
 			return snprintf(out, len, "%0*ld", r.width, r.lo + index);
 		index -= r.hi - r.lo + 1;
