@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+int cmd_bench(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_settings(int argc, char **argv);
 

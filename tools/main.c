@@ -14,6 +14,7 @@
 static int cmd_help(int argc, char **argv);
 
 const struct command commands[] = {
+	{ "bench", "time and verify collectives, or measure the limits of this machine", cmd_bench },
 	{ "run", "start ranks on this machine", cmd_run },
 	{ "settings", "every setting, its value and where it comes from", cmd_settings },
 	{ "help", "this list, or the help of a command", cmd_help },

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The least time that a collective can take on this machine, by the measured limits.
+ *
+ * Shared memory: every input byte must be read once and every output byte written once
+ * (bench_read_bytes, bench_write_bytes); a copy reads one and writes one, so that the time
+ * is (read + written) / 2 at the copy rate of the cores that the ranks have, for buffers
+ * of that size. TCP: the bytes that ranks must send each other at the rate of loopback
+ * connections, one for every two cores. To this comes one trip from core to core (TCP: of 8 bytes)
+ * where a rank cannot return before it has heard of another; a fixed root lets calls overlap,
+ * so there is no trip then. */
+#ifndef TOOLS_BENCH_LIMIT_H
+#define TOOLS_BENCH_LIMIT_H
+
+#include "bench_opts.h"
+#include "topo/limits.h"
+
+/* Measures what @opts needs, for @ranks ranks on this machine; well under a second. @tcp: may the
+ * ranks talk over TCP? */
+enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts *opts, int ranks, bool tcp);
+/* In us; 0 when the limit is not known. @bytes as in the "size" column. */
+double bench_limit_us(const struct limits *l, const struct bench_opts *opts, size_t bytes, int ranks, bool in_place,
+		      bool tcp);
+/* Bytes that can be had without swapping; 0 when the kernel does not say. */
+size_t bench_memory_available(void);
+
+#endif
