@@ -84,7 +84,7 @@ static size_t data_at(uint32_t slots)
 }
 
 /* --- descriptors over the Unix socket --- */
-static enum taut_status send_note(int sock, const struct shm_note *note, const int *fds, int nfds)
+static bool pass_note(int sock, const struct shm_note *note, const int *fds, int nfds)
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
@@ -100,9 +100,7 @@ static enum taut_status send_note(int sock, const struct shm_note *note, const i
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
 	memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) != (ssize_t)sizeof(*note))
-		return errno_fail(errno, "cannot pass shared memory to a peer");
-	return TAUT_OK;
+	return sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*note);
 }
 
 /* Exactly @nfds descriptors must come along. @wait_ms 0: TAUT_ERR_BUSY when nothing is there. */
@@ -212,8 +210,8 @@ static enum taut_status shm_connect(struct wire_conn **out, const struct wire_ar
 	st = map_segment(c, fds[0], &note);
 	if (!st)
 		st = bell_export(args->bell, &fds[1], &note.bell);
-	if (!st)
-		st = send_note(fd, &note, fds, 2);
+	if (!st && !pass_note(fd, &note, fds, 2))
+		st = errno_fail(errno, "cannot pass shared memory to rank %d", args->peer);
 	close(fds[0]);
 	if (st)
 		goto err_close;
@@ -255,10 +253,11 @@ static enum taut_status shm_accept(struct wire_conn **out, const struct wire_arg
 	st = bell_map(&c->bell, fds[1], note.bell);
 	if (!st)
 		st = bell_export(args->bell, &own, &mine.bell);
-	if (!st)
-		st = send_note(fd, &mine, &own, 1);
 	if (st)
 		goto err_close;
+	/* A sender that has already left cannot take it and need not: what it sent is in the segment. */
+	if (!pass_note(fd, &mine, &own, 1))
+		log_debug(LOG_WIRE, "rank %d has closed its side before its first message was taken", args->peer);
 	close(c->fd);
 	c->fd = -1;
 	*out = &c->base;
