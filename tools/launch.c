@@ -429,7 +429,8 @@ static void reap_all(struct job *j)
 			first = e;
 	if (first.rank < 0 || j->ending)
 		return;
-	report(j, &first);
+	if (!j->out.broken || first.how.si_status != SIGPIPE) /* `taut run ... | head` needs no report */
+		report(j, &first);
 	end_ranks(j, SIGTERM, first.how.si_status + (first.how.si_code == CLD_EXITED ? 0 : 128));
 }
 
