@@ -4,15 +4,17 @@
 #include "test_exec_reduce_ref.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-#define MAX_BYTES 40000
-#define MARGIN 128 /* around what a kernel may write; holds a pattern */
-#define SHORT 130  /* lengths up to this one are all tried */
+#define MAX_BYTES 14000 /* several of the blocks that kernels work in */
+#define MARGIN 128	/* around what a kernel may write; holds a pattern */
+#define SHORT 130	/* lengths up to this one are all tried */
 
 static const char *const variant_names[] = { "generic", "avx2", "avx512" };
 
@@ -203,6 +205,29 @@ static void check_in_place(enum taut_type type, enum taut_op op)
 				check_placed(form, type, op, lengths[i], (size_t[]){ i, 60, 16 * i, 4 * i }, alias);
 }
 
+/* Arrays that begin or end where memory does. */
+static char *guarded[4];
+
+static void check_edges(enum taut_type type, enum taut_op op)
+{
+	const struct reduce_kernels *k = reduce_find(type, op);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t n = 0; n <= SHORT; n++)
+		for (int form = 0; form < FORMS; form++)
+			for (int at_end = 0; at_end < 2; at_end++) {
+				const size_t len = n * taut_type_size(type);
+				char *p[4];
+
+				for (int i = 0; i < 4; i++)
+					p[i] = guarded[i] + (at_end ? page - len : 0);
+				memcpy(p[2], src_a, len);
+				memcpy(p[3], src_b, len);
+				call(form, k, p[0], p[1], p[2], p[3], n);
+				check_result(p[0], want, "at the edge", type, op, n);
+			}
+}
+
 static void check_with_every_variant(void (*check)(enum taut_type type, enum taut_op op))
 {
 	for (int type = 0; type < TAUT_TYPE_COUNT; type++)
@@ -234,6 +259,21 @@ static void a_destination_may_be_a_source(void **state)
 	check_with_every_variant(check_in_place);
 }
 
+static void nothing_outside_the_arrays_is_read(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *map = mmap(NULL, 9 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(map != MAP_FAILED);
+	for (size_t i = 0; i < 4; i++) {
+		guarded[i] = map + (2 * i + 1) * page;
+		assert_int_equal(mprotect(guarded[i], page, PROT_READ | PROT_WRITE), 0);
+	}
+	check_with_every_variant(check_edges);
+	munmap(map, 9 * page);
+}
+
 static void operations_exist_for_the_right_types(void **state)
 {
 	(void)state;
@@ -253,7 +293,7 @@ static void operations_exist_for_the_right_types(void **state)
 static void check_many(enum taut_type type, enum taut_op op, int nsrc, size_t n, int which)
 {
 	const size_t size = taut_type_size(type);
-	static char copies[REDUCE_MAX_SRC][20000 + 64];
+	static char copies[REDUCE_MAX_SRC][MAX_BYTES + 64];
 	const void *src[REDUCE_MAX_SRC];
 	char *dst = room[0] + MARGIN + n % 64;
 
@@ -279,8 +319,8 @@ static void check_numbers_of_sources(enum taut_type type, enum taut_op op)
 		check_many(type, op, nsrc, 37, -1);
 		check_many(type, op, nsrc, 37, nsrc / 2);
 	}
-	check_many(type, op, 3, 20000 / taut_type_size(type), -1);
-	check_many(type, op, 4, 20000 / taut_type_size(type), 3);
+	check_many(type, op, 3, MAX_BYTES / taut_type_size(type), -1);
+	check_many(type, op, 4, MAX_BYTES / taut_type_size(type), 3);
 	check_many(type, op, REDUCE_MAX_SRC, 150, 20);
 	check_many(type, op, 5, 0, -1);
 }
@@ -326,13 +366,13 @@ static void small_floats_are_right_for_all_values(void **state)
 
 static void check_scale(enum taut_type type, enum taut_op op)
 {
-	const size_t size = taut_type_size(type), n = 20000 / size;
-	static char same[20000];
+	const size_t size = taut_type_size(type), n = 5000 / size;
+	static char same[5000];
 	char *dst = room[0] + MARGIN + 3;
 
 	if (op != TAUT_PROD)
 		return;
-	for (size_t s = 0; s < 40; s++) {
+	for (size_t s = 0; s < 24; s++) {
 		for (size_t i = 0; i < n; i++)
 			memcpy(same + i * size, src_b + s * 23 * size, size);
 		ref_reduce(want, type, op, (const void *[]){ src_a, same }, 2, n);
@@ -415,8 +455,8 @@ static void reciprocals_are_rounded_once(void **state)
 
 static void copies_copy_and_touch_nothing_else(void **state)
 {
-	static const size_t lengths[] = { 0,  1,   2,	3,   7,	  8,   15,  16,	  17,	31,   33,   63,	   64,
-					  65, 100, 127, 128, 129, 255, 256, 1000, 1024, 4095, 4097, 20000, 33333 };
+	static const size_t lengths[] = { 0,  1,   2,	3,   7,	  8,   15,  16,	  17,	31,   33,   63,	  64,
+					  65, 100, 127, 128, 129, 255, 256, 1000, 1024, 4095, 4097, 9999, 13333 };
 
 	(void)state;
 	for (size_t i = 0; i < MAX_BYTES; i++)
@@ -452,6 +492,7 @@ int main(void)
 		cmocka_unit_test(operations_exist_for_the_right_types),
 		cmocka_unit_test(every_length_gives_the_reference),
 		cmocka_unit_test(every_alignment_gives_the_reference),
+		cmocka_unit_test(nothing_outside_the_arrays_is_read),
 		cmocka_unit_test(a_destination_may_be_a_source),
 		cmocka_unit_test(many_sources_are_reduced_in_order),
 		cmocka_unit_test(small_floats_are_right_for_all_values),
