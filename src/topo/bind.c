@@ -24,8 +24,10 @@ static enum taut_status load_cores(hwloc_topology_t *out)
 	hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
 	hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
 	if (hwloc_topology_load(t)) {
+		int err = errno;
+
 		hwloc_topology_destroy(t);
-		return errno_fail(errno, "hwloc cannot read this machine");
+		return errno_fail(err, "hwloc cannot read this machine");
 	}
 	*out = t;
 	return TAUT_OK;
