@@ -33,29 +33,53 @@ static void add_range(struct call_entry *e, int lo, int hi)
 
 static bool same_call(const struct call_entry *a, const struct call_entry *b)
 {
-	return a->made == b->made && (!a->made || a->sig == b->sig) && !strcmp(a->text, b->text);
+	if (!a->made || !b->made)
+		return a->made == b->made;
+	return a->other == b->other && (a->other || (a->sig == b->sig && !strcmp(a->text, b->text)));
+}
+
+static void take_in(struct call_entry *at, const struct call_entry *e)
+{
+	if (!e->made && strcmp(at->text, e->text) != 0)
+		at->text[0] = '\0';
+	at->ranks += e->ranks;
+	for (int k = 0; k < e->nranges; k++)
+		add_range(at, e->ranges[k].lo, e->ranges[k].hi);
+}
+
+static struct call_entry *find_other(struct call_entry *list, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i].other)
+			return &list[i];
+	return NULL;
 }
 
 void entry_merge(struct call_entry *list, int *n, const struct call_entry *e)
 {
-	int i = 0;
+	struct call_entry *other = find_other(list, *n);
+	int made = 0, i;
 
-	while (i < *n && !same_call(&list[i], e))
-		i++;
-	if (i == *n && *n < CALL_ENTRIES) {
-		list[(*n)++] = *e;
-		return;
+	for (i = 0; i < *n && !same_call(&list[i], e); i++)
+		made += list[i].made;
+	if (i < *n) {
+		take_in(&list[i], e);
+	} else if (e->made && other && made >= CALL_ENTRIES - 1) {
+		take_in(other, e);
+	} else {
+		list[i] = *e;
+		++*n;
+		/* The last place is for all that come from here on. */
+		if (e->made && !other && made == CALL_ENTRIES - 2) {
+			list[i].other = true;
+			snprintf(list[i].text, sizeof(list[i].text), "other calls");
+		}
 	}
-	if (i == *n)
-		i--;
-	list[i].ranks += e->ranks;
-	for (int k = 0; k < e->nranges; k++)
-		add_range(&list[i], e->ranges[k].lo, e->ranges[k].hi);
 }
 
 void entry_put(struct buf *b, const struct call_entry *e)
 {
-	buf_u8(b, e->made);
+	buf_u8(b, (uint8_t)(e->made | e->other << 1));
 	buf_u64(b, e->sig);
 	buf_text(b, e->text);
 	buf_u32(b, (uint32_t)e->ranks);
@@ -70,7 +94,10 @@ bool entry_get(struct call_entry *out, struct reader *r)
 {
 	int n, last = -1;
 
-	*out = (struct call_entry){ .made = rd_u8(r) != 0 };
+	*out = (struct call_entry){ 0 };
+	n = rd_u8(r);
+	out->made = n & 1;
+	out->other = n == 3;
 	out->sig = rd_u64(r);
 	rd_text(r, out->text, sizeof(out->text));
 	out->ranks = (int)(rd_u32(r) & INT32_MAX);
@@ -152,7 +179,7 @@ static void ask(struct boot *b, uint32_t number, uint64_t seq)
 	frame_end(&f, at);
 	q->nentries = 0;
 	if (!q->entries)
-		q->entries = mem_calloc(CALL_ENTRIES, sizeof(*q->entries));
+		q->entries = mem_calloc(CALL_ENTRIES + 1, sizeof(*q->entries));
 	if (!q->entries || !c) {
 		mem_free(c);
 		buf_cleanup(&f);
@@ -216,23 +243,45 @@ void query_start(struct boot *b, uint64_t seq)
 	}
 }
 
+/* Two calls that are known to differ. */
+static bool differ(const struct query *q)
+{
+	for (int i = 0; i < q->nentries; i++)
+		for (int k = 0; k < i; k++) {
+			const struct call_entry *a = &q->entries[i], *b = &q->entries[k];
+
+			if (a->made && b->made && !a->other && !b->other && a->sig != b->sig)
+				return true;
+		}
+	return false;
+}
+
+/* The lowest rank of the smallest party; -1 when there are several smallest ones. */
+static int culprit(const struct query *q)
+{
+	int least = INT32_MAX, rank = -1;
+
+	for (int i = 0; i < q->nentries; i++) {
+		const struct call_entry *e = &q->entries[i];
+
+		if (!e->made || e->ranks > least)
+			continue;
+		rank = e->ranks < least && e->nranges ? e->ranges[0].lo : -1;
+		least = e->ranks;
+	}
+	return rank;
+}
+
 static void judge(struct boot *b)
 {
 	struct query *q = &b->query;
-	int made = 0, rarest = -1;
 	char text[900];
 
-	for (int i = 0; i < q->nentries; i++)
-		for (int k = 0; k < i; k++)
-			made |= q->entries[i].made && q->entries[k].made && q->entries[i].sig != q->entries[k].sig;
-	if (!made)
+	if (!differ(q))
 		return;
-	for (int i = 0; i < q->nentries; i++)
-		if (q->entries[i].made && (rarest < 0 || q->entries[i].ranks < q->entries[rarest].ranks))
-			rarest = i;
 	entries_text(text, sizeof(text), q->entries, q->nentries);
-	event_make(b->g, BOOT_EVENT_MISMATCH, TAUT_ERR_MISMATCH, q->entries[rarest].ranges[0].lo,
-		   "call %llu differs: %s", (unsigned long long)q->seq, text);
+	event_make(b->g, BOOT_EVENT_MISMATCH, TAUT_ERR_MISMATCH, culprit(q), "call %llu differs: %s",
+		   (unsigned long long)q->seq, text);
 }
 
 static void answered(struct boot *b)

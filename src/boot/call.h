@@ -9,7 +9,8 @@
 enum { CALL_TEXT = 200, CALL_RANGES = 32, CALL_ENTRIES = 8 };
 
 struct call_entry {
-	bool made; /* false: not made yet, then sig does not count */
+	bool made;  /* false: not made yet, then sig does not count; one entry for all of them */
+	bool other; /* several calls for which there was no room */
 	uint64_t sig;
 	char text[CALL_TEXT];
 	int nranges, ranks; /* ranks: how many, also of ranges that had no room */
@@ -17,7 +18,8 @@ struct call_entry {
 		int lo, hi;
 	} ranges[CALL_RANGES]; /* ascending, apart */
 };
-/* Adds @e to the @n entries of @list (room for CALL_ENTRIES); what has no room counts with the last. */
+/* Adds @e to the @n entries of @list, which has room for CALL_ENTRIES and one for "not made".
+ * The calls that find no room share an entry. */
 void entry_merge(struct call_entry *list, int *n, const struct call_entry *e);
 void entry_put(struct buf *b, const struct call_entry *e);
 bool entry_get(struct call_entry *out, struct reader *r);

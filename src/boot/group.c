@@ -329,7 +329,8 @@ static void edge_left(struct boot *b, struct edge *e, struct conn *c, const stru
 	if (b->closing || b->g->has_event)
 		return;
 	exchange_left(b, e);
-	if (e == &b->parent && heir != b->rank)
+	/* Also when this rank is the heir: the parent may have been an orphan, not the top. */
+	if (e == &b->parent)
 		mend_later(b, heir);
 }
 

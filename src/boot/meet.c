@@ -14,7 +14,7 @@
 
 #define MS 1000000u
 /* How often a rank that waits looks whether those it waits for are alive. */
-enum { LOOK_MS = 250, GRACE_MS = 3000, CHECKIN_ATTEMPT_MS = 10000 };
+enum { LOOK_MS = 250, GRACE_MS = 3000, CHECKIN_ATTEMPT_MS = 10000, LINGER_MS = 1000 };
 
 void meet_self(struct record *out, const struct config *cfg)
 {
@@ -109,6 +109,7 @@ void meet_checkin(struct conn *c, struct boot *b, const struct frame *payload)
 	if (!record_get(&r, &in) || rank >= g->size) {
 		accept_refuse(c, TAUT_ERR_INTERNAL, "the check-in cannot be read");
 	} else if (g->has_event) {
+		table_add(g->table, rank, &r); /* one less to linger for */
 		accept_refuse(c, (enum taut_status)g->event.status, g->event.text);
 	} else if (size != g->size) {
 		snprintf(why, sizeof(why), "rank %d (host %s, pid %d) joins with size %d, rank 0 with size %d", rank,
@@ -310,6 +311,18 @@ void join_spread(struct boot *b)
 
 /* --- Rank 0 --- */
 
+/* The group will not form, and some ranks have not checked in yet: stay a little to tell
+ * them why, since this process mostly ends next. */
+static void linger(struct boot *b)
+{
+	uint64_t until = now_ns() + LINGER_MS * MS;
+
+	if (b->g->event.status == TAUT_ERR_TIMEOUT)
+		return;
+	while (b->g->table->known < b->g->size && now_ns() < until)
+		member_wait(b, now_ns() + 10 * MS);
+}
+
 static enum taut_status let_go(struct join *j, bool with_table)
 {
 	struct boot *b = j->b;
@@ -429,8 +442,9 @@ static void fail_checkin(struct join *j, const struct meeting *m, enum dial_end 
 			   m->where, m->rank);
 	else if (end == DIAL_GONE && !m->may_come)
 		event_make(g, BOOT_EVENT_DEAD, TAUT_ERR_PEER, 0,
-			   "rank 0 is dead: the process that made the id no longer listens at %s: %s", m->where,
-			   d->why);
+			   "rank 0 is gone (dead, or it has given up): the process that made the id no longer listens "
+			   "at %s: %s",
+			   m->where, d->why);
 	else
 		event_make(g, BOOT_EVENT_FAILED, TAUT_ERR_TIMEOUT, 0,
 			   "rank 0 at %s did not answer within %d ms (TAUT_JOIN_TIMEOUT_MS): %s", m->where,
@@ -583,6 +597,8 @@ enum taut_status meet(struct boot **out, const struct meeting *m)
 		st = join(b, m);
 		if (st && b->g->has_event)
 			join_spread(b);
+		if (st && b->g->has_event && m->rank == 0)
+			linger(b);
 		if (st)
 			member_close(b);
 	}

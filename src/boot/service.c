@@ -344,7 +344,7 @@ static void readable(struct conn *c)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0) {
-			lost(c, n ? strerror(errno) : "its control connection closed");
+			lost(c, "its control connection closed"); /* or was reset: the same words everywhere */
 			return;
 		}
 		c->seen = now_ns();

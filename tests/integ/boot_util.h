@@ -91,6 +91,7 @@ static inline void start_ranks(int first, int n, int (*run)(int rank))
 		if (pid == 0) {
 			int rc;
 
+			failures = 0;
 			alarm(100); /* nothing outlives the test */
 			rc = run(r);
 			fflush(NULL);
