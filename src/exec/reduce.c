@@ -206,9 +206,11 @@ void reduce_blocks_many(reduce_two_fn *two, size_t size, void *dst, const void *
 	_Alignas(REDUCE_LINE) char block[REDUCE_BLOCK];
 	char *d = dst;
 
-	if (nsrc == 1)
+	if (nsrc == 1) {
 		reduce_copy(dst, src[0], n * size);
-	for (size_t pos = 0, end = nsrc > 1 ? n * size : 0, len; pos < end; pos += len) {
+		return;
+	}
+	for (size_t pos = 0, end = n * size, len; pos < end; pos += len) {
 		const char *acc = (const char *)src[0] + pos;
 
 		len = block_len(d + pos, end - pos, size, sizeof(block));
@@ -227,10 +229,12 @@ void reduce_blocks_many_small(reduce_two_fn *two, const struct reduce_small *sma
 	_Alignas(REDUCE_LINE) float acc[REDUCE_BLOCK / sizeof(float)], next[REDUCE_BLOCK / sizeof(float)];
 	const size_t max = sizeof(acc) / sizeof(acc[0]);
 
-	if (nsrc == 1)
+	if (nsrc == 1) {
 		reduce_copy(dst, src[0], n * small->size);
-	for (size_t pos = 0, end = nsrc > 1 ? n : 0, len; pos < end; pos += len) {
-		len = end - pos < max ? end - pos : max;
+		return;
+	}
+	for (size_t pos = 0, len; pos < n; pos += len) {
+		len = n - pos < max ? n - pos : max;
 		small->decode(acc, (const char *)src[0] + pos * small->size, len);
 		for (int i = 1; i < nsrc; i++) {
 			small->decode(next, (const char *)src[i] + pos * small->size, len);

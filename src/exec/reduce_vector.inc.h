@@ -135,20 +135,22 @@ static void stream(char *dst, const char *src, size_t len)
 /* At most VECTOR bytes, without a call. */
 INLINE void copy_few(char *dst, const char *src, size_t len)
 {
-	size_t pos = 0;
+	size_t pos;
 
-	if (len & 32) {
+	if (len & 32)
 		memcpy(dst, src, 32);
-		return;
-	}
 	if (len & 16)
-		memcpy(dst, src, 16), pos = 16;
+		memcpy(dst, src, 16);
+	pos = len & 16;
 	if (len & 8)
-		memcpy(dst + pos, src + pos, 8), pos += 8;
+		memcpy(dst + pos, src + pos, 8);
+	pos += len & 8;
 	if (len & 4)
-		memcpy(dst + pos, src + pos, 4), pos += 4;
+		memcpy(dst + pos, src + pos, 4);
+	pos += len & 4;
 	if (len & 2)
-		memcpy(dst + pos, src + pos, 2), pos += 2;
+		memcpy(dst + pos, src + pos, 2);
+	pos += len & 2;
 	if (len & 1)
 		dst[pos] = src[pos];
 }

@@ -80,16 +80,18 @@ static void fill_pair(enum taut_type type, enum taut_op op, size_t n)
 
 static void mark(char *start, size_t len)
 {
+	start -= MARGIN;
 	for (size_t i = 0; i < len + 2 * MARGIN; i++)
-		start[i - MARGIN] = (char)(0xa5 ^ i);
+		start[i] = (char)(0xa5 ^ i);
 }
 
 static void check_margins(const char *start, size_t len)
 {
+	start -= MARGIN;
 	for (size_t i = 0; i < len + 2 * MARGIN; i++) {
 		if (i == MARGIN)
 			i += len;
-		if (start[i - MARGIN] != (char)(0xa5 ^ i))
+		if (start[i] != (char)(0xa5 ^ i))
 			fail_msg("byte %ld of %zu was written", (long)i - MARGIN, len);
 	}
 }
