@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 
+enum { RANK_LIMIT = 1 << 24 };	/* more than there can be: sums stay in an int */
 #define PAUSE_NS 100000000u	/* between questions */
 #define PATIENCE_NS 2000000000u /* for an answer, before the next question replaces it */
 
@@ -42,7 +43,7 @@ static void take_in(struct call_entry *at, const struct call_entry *e)
 {
 	if (!e->made && strcmp(at->text, e->text) != 0)
 		at->text[0] = '\0';
-	at->ranks += e->ranks;
+	at->ranks = at->ranks + e->ranks < RANK_LIMIT ? at->ranks + e->ranks : RANK_LIMIT;
 	for (int k = 0; k < e->nranges; k++)
 		add_range(at, e->ranges[k].lo, e->ranges[k].hi);
 }
@@ -100,14 +101,14 @@ bool entry_get(struct call_entry *out, struct reader *r)
 	out->other = n == 3;
 	out->sig = rd_u64(r);
 	rd_text(r, out->text, sizeof(out->text));
-	out->ranks = (int)(rd_u32(r) & INT32_MAX);
+	out->ranks = (int)(rd_u32(r) % RANK_LIMIT);
 	n = rd_u8(r);
 	if (r->bad || n > CALL_RANGES)
 		return false;
 	for (int i = 0; i < n; i++) {
 		uint32_t lo = rd_u32(r), hi = rd_u32(r);
 
-		if (r->bad || hi >= INT32_MAX || lo > hi || (int)lo <= last)
+		if (r->bad || hi >= RANK_LIMIT || lo > hi || (int)lo <= last)
 			return false;
 		out->ranges[i].lo = (int)lo;
 		out->ranges[i].hi = last = (int)hi;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "boot/boot.h"
 
 static uint32_t load32(const uint8_t *p)
 {
@@ -233,5 +234,5 @@ bool event_get(struct event_msg *out, const struct frame *f)
 	out->status = rd_u8(&r);
 	out->rank = (int32_t)rd_u32(&r);
 	rd_text(&r, out->text, sizeof(out->text));
-	return !r.bad && out->status != 0;
+	return !r.bad && out->kind <= BOOT_EVENT_FAILED && out->status && out->status <= TAUT_ERR_INTERNAL;
 }
