@@ -48,7 +48,6 @@ struct job {
 	sigset_t old_mask;
 	struct sigaction old_pipe;
 	struct rlimit old_files;
-	volatile int exec_errno; /* written by the child before exec, which shares memory */
 	int rc;
 	bool ending;
 	uint64_t kill_at, limit_at; /* now_ns() clock; 0: not set */
@@ -200,12 +199,20 @@ static void env_rank(int rank, bool torch, const struct bind *bind)
 struct start {
 	int rank;
 	int in, out, err; /* -1: as this process's */
+	int status;	  /* closed by exec(), or gets errno */
 	pid_t parent;
 };
 
 static bool child_fd(int fd, int as)
 {
 	return fd < 0 || dup2(fd, as) >= 0;
+}
+
+static void tell_errno(int fd, int err)
+{
+	ssize_t n = write(fd, &err, sizeof(err));
+
+	(void)n; /* the exit status says the rest */
 }
 
 /* Between vfork() and exec(): system calls only; the memory is the parent's. */
@@ -224,25 +231,30 @@ _Noreturn static void child_run(struct job *j, const struct start *s)
 		sigprocmask(SIG_SETMASK, &j->old_mask, NULL);
 		execvp(j->opts->argv[0], j->opts->argv);
 	}
-	j->exec_errno = errno;
+	tell_errno(s->status, errno);
 	_exit(EXIT_CANNOT_RUN);
 }
 
-/* -1 with errno when the command cannot be run. */
-static pid_t spawn(struct job *j, const struct start *s)
+/* -1 with errno when the command cannot be run. The pipe, and no shared variable, because
+ * the thread sanitizer makes a fork() of vfork(). */
+static pid_t spawn(struct job *j, struct start *s)
 {
+	int fds[2], err = 0;
 	pid_t pid;
 
-	j->exec_errno = 0;
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	s->status = fds[1];
 	pid = vfork();
 	if (pid == 0)
 		child_run(j, s);
-	if (pid > 0 && j->exec_errno) {
+	err = pid < 0 ? errno : 0;
+	close(fds[1]);
+	if (pid > 0 && read(fds[0], &err, sizeof(err)) > 0)
 		waitpid(pid, NULL, 0);
-		errno = j->exec_errno;
-		return -1;
-	}
-	return pid;
+	close(fds[0]);
+	errno = err;
+	return err ? -1 : pid;
 }
 
 static enum taut_status cannot_start(struct job *j, int rank, int err)
@@ -593,11 +605,23 @@ static enum taut_status catch_signals(struct job *j)
 	return TAUT_OK;
 }
 
+/* A pipe that took the place of a closed standard stream would be mistaken for it. */
+static void open_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd < 3);
+	close_fd(fd);
+}
+
 static enum taut_status set_up(struct job *j)
 {
 	size_t n = (size_t)j->opts->ranks;
 	enum taut_status st;
 
+	open_standard_streams();
 	j->ranks = mem_calloc(n, sizeof(*j->ranks));
 	j->polls = mem_calloc(3 + 2 * n, sizeof(*j->polls));
 	if (!j->ranks || !j->polls)

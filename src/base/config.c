@@ -389,10 +389,11 @@ static void warn_unknown_file(const struct config_file *file)
 static void warn_once(const struct config *cfg, const struct files *files)
 {
 	static atomic_flag done = ATOMIC_FLAG_INIT;
+	const char *local_rank = config_env("TAUT_LOCAL_RANK");
 
-	if (atomic_flag_test_and_set(&done))
-		return;
-	log_init(cfg); /* the warnings go where this configuration says */
+	if (atomic_flag_test_and_set(&done) || (local_rank && strcmp(local_rank, "0")))
+		return; /* one rank of a machine is enough */
+	log_init(cfg);	/* the warnings go where this configuration says */
 	warn_unknown_env();
 	for (int i = 0; i < files->count; i++)
 		warn_unknown_file(&files->file[i]);

@@ -102,6 +102,17 @@ static void only_rank_0_reads(void)
 	CHECK(!strcmp(text, "[0] words\n"));
 }
 
+static void closed_streams_do_no_harm(void)
+{
+	static char script[1024];
+
+	snprintf(script, sizeof(script), "%s run -n 2 sh -c 'cat; echo x; echo y >&2' <&- >&- 2>&-", taut_command());
+	CHECK(system(script) == 0);
+	snprintf(script, sizeof(script), "test \"$(%s run -n 2 sh -c 'cat; echo x' <&- 2>&-)\" = \"$(printf 'x\\nx')\"",
+		 taut_command());
+	CHECK(system(script) == 0);
+}
+
 static void ranks_know_who_they_are(void)
 {
 	struct ran *r = TAUT("run", "-n", "3", "--env", "A=b c", "sh", "-c",
@@ -130,6 +141,7 @@ int main(void)
 	a_long_line_arrives_whole_in_bytes();
 	a_reader_that_leaves_ends_the_writers();
 	only_rank_0_reads();
+	closed_streams_do_no_harm();
 	ranks_know_who_they_are();
 	an_outer_launcher_keeps_its_variables();
 	return 0;
