@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the TCP wire can do on loopback: two pinned processes, each sends S bytes while it receives
  * S bytes (the traffic of a two-rank all-reduce), in pieces of a slot, spinning; and 8 bytes to and
- * fro. "raw" is a bare loop over one socket for the same traffic: the limit to compare with.
+ * fro. Printed: bytes, then best, quartile and median in us. "raw" is a bare loop over one socket for the same traffic:
+ * the limit to compare with.
  *
  * Built by hand, after the library:
  *   cc -O2 -D_GNU_SOURCE -Iinclude -Isrc bench/wire_tcp_bench.c build/libtaut_all.a -lsodium -lhwloc -ljansson -lm
  *      -pthread -o build/wire_tcp_bench
  * Use: wire_tcp_bench [-p piece] [-n slots] [-k sockets] [-c congestion] [-w sndbuf] [-r rcvbuf] [-m wire|raw|both]
- *      [-s max size] [-u yes: receive into slots] */
+ *      [-s max size] [-u: receive into slots] [-1: one socket for both ways] */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,7 @@ struct options {
 	const char *mode;
 	size_t max;
 	bool slots; /* recv_ptr() and a copy in place of recv() */
+	bool one;   /* both directions on one socket */
 };
 
 struct side {
@@ -168,8 +170,13 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median and best of @n rounds of one kind, in us. */
-static void measure(struct side *s, size_t len, bool wire, int n, double *median, double *best)
+/* Best, lower quartile and median: on a machine that others use, the median says little. */
+struct figures {
+	double best, quarter, median;
+};
+
+/* @n rounds of one kind, in us. */
+static struct figures measure(struct side *s, size_t len, bool wire, int n)
 {
 	static double us[MOST];
 
@@ -188,8 +195,12 @@ static void measure(struct side *s, size_t len, bool wire, int n, double *median
 			us[i] = (double)(now_ns() - t) / 1000 / (len ? 1 : 2);
 	}
 	qsort(us, (size_t)n, sizeof(*us), by_value);
-	*median = us[n / 2];
-	*best = us[0];
+	return (struct figures){ us[0], us[n / 4], us[n / 2] };
+}
+
+static void print_figures(const char *name, struct figures f)
+{
+	printf("  %s %.1f %.1f %.1f", name, f.best, f.quarter, f.median);
 }
 
 static void run(struct side *s)
@@ -200,16 +211,23 @@ static void run(struct side *s)
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= s->o->max; i++) {
 		int n = sizes[i] < 100000 ? MOST : (int)(2000000000 / sizes[i] / 4);
-		double med[2] = { 0 }, best[2] = { 0 };
+		struct figures f;
 
 		n = n > 400 && sizes[i] > 100000 ? 400 : n < 5 ? 5 : n;
-		if (raw)
-			measure(s, sizes[i], false, n, &med[0], &best[0]);
-		if (wire)
-			measure(s, sizes[i], true, n, &med[1], &best[1]);
 		if (s->me == 0)
-			printf("%10zu%s  raw %9.1f (best %9.1f)  wire %9.1f (best %9.1f)  us\n",
-			       sizes[i] ? sizes[i] : 8, sizes[i] ? "  " : " p", med[0], best[0], med[1], best[1]);
+			printf("%zu%s", sizes[i] ? sizes[i] : 8, sizes[i] ? "" : " to and fro");
+		if (raw) {
+			f = measure(s, sizes[i], false, n);
+			if (s->me == 0)
+				print_figures("raw", f);
+		}
+		if (wire) {
+			f = measure(s, sizes[i], true, n);
+			if (s->me == 0)
+				print_figures("wire", f);
+		}
+		if (s->me == 0)
+			printf("\n");
 		fflush(stdout);
 	}
 }
@@ -224,7 +242,14 @@ static void connect_sides(struct side s[2], struct options *o)
 	s[1].raw = fd[1];
 	set_raw(fd[0], o);
 	set_raw(fd[1], o);
-	for (int way = 0; way < 2; way++) {
+	if (o->one) {
+		pair_of_sockets(fd, o);
+		for (int me = 0; me < 2; me++)
+			if (wire_tcp.connect(&s[me].tx, &args, fd[me]) ||
+			    wire_tcp.accept(&s[me].rx, &args, dup(fd[me])))
+				die("connect");
+	}
+	for (int way = 0; way < 2 && !o->one; way++) {
 		for (int i = 0; i < o->cfg.sockets; i++) {
 			pair_of_sockets(fd, o);
 			if (i == 0 &&
@@ -253,7 +278,7 @@ static void read_options(struct options *o, int argc, char **argv)
 	*o = (struct options){ .mode = "both", .max = 16777216 };
 	if (config_defaults(&o->cfg))
 		die("config");
-	while ((c = getopt(argc, argv, "p:n:k:c:w:r:m:s:u:")) != -1) {
+	while ((c = getopt(argc, argv, "p:n:k:c:w:r:m:s:u1")) != -1) {
 		if (c == 'p')
 			o->cfg.slot_bytes = strtoull(optarg, NULL, 0);
 		else if (c == 'n')
@@ -270,6 +295,8 @@ static void read_options(struct options *o, int argc, char **argv)
 			o->mode = optarg;
 		else if (c == 's')
 			o->max = strtoull(optarg, NULL, 0);
+		else if (c == '1')
+			o->one = true;
 		else if (c == 'u')
 			o->slots = true;
 		else

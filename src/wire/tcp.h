@@ -27,6 +27,7 @@ enum {
 	TCP_SMALL = 16 << 10,	 /* longer ones are not read ahead with the header */
 	TCP_AHEAD = 64 << 10,	 /* read in one go when messages are small */
 	TCP_PART_MIN = 32 << 10, /* no socket gets less of a message than this */
+	TCP_IDLE = 3,		 /* nobody waits, nothing comes: every 2^3rd poll looks */
 	TCP_CALM = 16,		 /* every so many short messages acknowledgements are calmed down */
 	TCP_HEAD = 16,		 /* bytes of a header on the wire */
 };
@@ -98,8 +99,9 @@ struct tcp_rx {
 	void *buf;
 	size_t len;
 	uint32_t sig;
-	size_t hint; /* length of the last or expected message */
-	bool tried;  /* a receive call has just found nothing: the next poll() need not look */
+	size_t hint;	     /* length of the last or expected message */
+	bool tried;	     /* a receive call has just found nothing: the next poll() need not look */
+	unsigned idle, skip; /* polls that found nothing while nobody waited; how many to leave out now */
 };
 
 struct tcp_span tcp_part(size_t len, unsigned part, unsigned parts);
