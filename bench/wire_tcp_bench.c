@@ -4,9 +4,6 @@
  * fro. Printed: bytes, then best, quartile and median in us. "raw" is a bare loop over one socket for the same traffic:
  * the limit to compare with.
  *
- * Built by hand, after the library:
- *   cc -O2 -D_GNU_SOURCE -Iinclude -Isrc bench/wire_tcp_bench.c build/libtaut_all.a -lsodium -lhwloc -ljansson -lm
- *      -pthread -o build/wire_tcp_bench
  * Use: wire_tcp_bench [-p piece] [-n slots] [-k sockets] [-c congestion] [-w sndbuf] [-r rcvbuf] [-m wire|raw|both]
  *      [-s max size] [-u: receive into slots] [-1: one socket for both ways] */
 #include <arpa/inet.h>
