@@ -138,7 +138,7 @@ static enum taut_status check_chunk(struct run *run, int rank, int c)
 static enum taut_status check_heard(const struct run *run, int rank)
 {
 	for (int i = 0; i < run->n; i++)
-		if (!run->clock[(size_t)rank * (size_t)run->n + (size_t)i])
+		if (!clock_heard(run, rank, i))
 			return run_fault(run, rank, run->scheds[rank]->nsteps,
 					 "leaves the barrier without word of rank %d", i);
 	return TAUT_OK;

@@ -1,22 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vector clocks. A rank's own entry counts its epochs, which end where others can learn of
  * what it did: at a message sent and at a barrier. An access of rank q in epoch e is over
- * for rank r when r's entry for q is at least e. */
+ * for rank r when r's entry for q is at least e.
+ *
+ * Where no accesses are followed (a barrier by messages) it only matters whom a rank has heard
+ * of: a bit each. */
 #include "sched/verify_run.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-static uint32_t *clock_of(const struct run *run, int rank)
+enum { BITS = 32 };
+
+size_t clock_words(const struct run *run)
 {
-	return run->clock + (size_t)rank * (size_t)run->n;
+	return run->logs ? (size_t)run->n : ((size_t)run->n + BITS - 1) / BITS;
 }
 
-static void join(uint32_t *clock, const uint32_t *other, int n)
+static uint32_t *clock_of(const struct run *run, int rank)
 {
-	for (int i = 0; i < n; i++)
-		if (clock[i] < other[i])
+	return run->clock + (size_t)rank * clock_words(run);
+}
+
+static uint32_t *clock_in(const struct run *run, const struct message *slot)
+{
+	return run->slot_clock + (size_t)(slot - run->slots) * clock_words(run);
+}
+
+void clock_start(struct run *run, int rank)
+{
+	if (run->logs)
+		clock_of(run, rank)[rank] = 1;
+	else
+		clock_of(run, rank)[rank / BITS] |= UINT32_C(1) << rank % BITS;
+}
+
+bool clock_heard(const struct run *run, int rank, int other)
+{
+	if (run->logs)
+		return clock_of(run, rank)[other] > 0;
+	return clock_of(run, rank)[other / BITS] >> other % BITS & 1;
+}
+
+static void join(const struct run *run, uint32_t *clock, const uint32_t *other)
+{
+	size_t n = clock_words(run);
+
+	for (size_t i = 0; i < n; i++)
+		if (!run->logs)
+			clock[i] |= other[i];
+		else if (clock[i] < other[i])
 			clock[i] = other[i];
 }
 
@@ -24,21 +58,23 @@ void clock_leave(struct run *run, int rank, const struct message *slot)
 {
 	uint32_t *mine = clock_of(run, rank);
 
-	memcpy(run->slot_clock + (size_t)(slot - run->slots) * (size_t)run->n, mine, (size_t)run->n * sizeof(*mine));
-	mine[rank]++;
+	memcpy(clock_in(run, slot), mine, clock_words(run) * sizeof(*mine));
+	if (run->logs)
+		mine[rank]++;
 }
 
 void clock_arrive(struct run *run, int rank, const struct message *slot)
 {
-	join(clock_of(run, rank), run->slot_clock + (size_t)(slot - run->slots) * (size_t)run->n, run->n);
+	join(run, clock_of(run, rank), clock_in(run, slot));
 }
 
+/* Only mapped schedules have barriers, so clocks count. */
 void clock_meet(struct run *run, const int32_t *ranks, uint32_t n)
 {
 	uint32_t *first = clock_of(run, ranks[0]);
 
 	for (uint32_t i = 1; i < n; i++)
-		join(first, clock_of(run, ranks[i]), run->n);
+		join(run, first, clock_of(run, ranks[i]));
 	for (uint32_t i = 1; i < n; i++)
 		memcpy(clock_of(run, ranks[i]), first, (size_t)run->n * sizeof(*first));
 	for (uint32_t i = 0; i < n; i++)

@@ -114,12 +114,12 @@ static enum taut_status init_clocks(struct run *run)
 	run->clocks = run->logs || run->coll == COLL_BARRIER;
 	if (!run->clocks)
 		return TAUT_OK;
-	run->clock = mem_calloc(n * n, sizeof(*run->clock));
+	run->clock = mem_calloc(n * clock_words(run), sizeof(*run->clock));
 	run->met = mem_calloc(n, sizeof(*run->met));
 	if (!run->clock || !run->met)
 		return no_memory(run);
-	for (size_t i = 0; i < n; i++)
-		run->clock[i * n + i] = 1;
+	for (int i = 0; i < run->n; i++)
+		clock_start(run, i);
 	return run->logs ? init_logs(run) : TAUT_OK;
 }
 
@@ -199,7 +199,7 @@ static enum taut_status grow_fifos(struct run *run)
 		return no_memory(run);
 	run->slots = p;
 	if (run->clocks) {
-		p = mem_realloc(run->slot_clock, slots, (size_t)run->n * sizeof(*run->slot_clock));
+		p = mem_realloc(run->slot_clock, slots, clock_words(run) * sizeof(*run->slot_clock));
 		if (!p)
 			return no_memory(run);
 		run->slot_clock = p;

@@ -62,8 +62,8 @@ struct run {
 	int32_t *queue; /* ranks whose turn it is, a ring of n */
 	uint32_t queue_head, queue_len;
 	uint32_t *met;	      /* per rank: how many wait at barriers that it leads */
-	uint32_t *clock;      /* [rank * n + other] */
-	uint32_t *slot_clock; /* n for each slot */
+	uint32_t *clock;      /* clock_words() for each rank */
+	uint32_t *slot_clock; /* likewise for each slot */
 	struct cell_log *cell_logs;
 	struct access *reads;
 	uint32_t nreads, cap_reads;
@@ -90,6 +90,9 @@ static inline size_t run_cell(const struct run *run, int rank, struct sched_ref 
 }
 
 /* --- verify_clock.c --- */
+size_t clock_words(const struct run *run);
+void clock_start(struct run *run, int rank);
+bool clock_heard(const struct run *run, int rank, int other);
 void clock_leave(struct run *run, int rank, const struct message *slot);  /* a message is put in */
 void clock_arrive(struct run *run, int rank, const struct message *slot); /* and taken out */
 void clock_meet(struct run *run, const int32_t *ranks, uint32_t n);

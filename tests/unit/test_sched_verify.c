@@ -22,11 +22,14 @@ static void verify_one(const struct all *a, const struct sched_algo *algo, int d
 		fail_msg("%s", taut_error_message());
 }
 
-/* Depths from 1 to @depth; from 2 on also with messages that keep their places. */
+/* Depths from 1 to @depth; from 2 on also with messages that keep their places. Of the
+ * largest groups only the harder case, in place. */
 static void verify_depths(const struct all *a, const struct sched_algo *algo, int depth)
 {
+	bool hard = !full && a->n > 128 && in_place_exists(a->scheds[0]->coll);
+
 	for (int d = 1; d <= depth; d++)
-		for (int in_place = 0; in_place <= in_place_exists(a->scheds[0]->coll); in_place++)
+		for (int in_place = hard; in_place <= in_place_exists(a->scheds[0]->coll); in_place++)
 			for (int hold = 0; hold <= (d > 1); hold++)
 				verify_one(a, algo, d, in_place, hold);
 }
@@ -44,7 +47,7 @@ static void verify_req(const struct sched_algo *algo, const struct sched_req *re
 
 static bool takes_root(int root, int n)
 {
-	return full || n <= 16 || root == 0 || root == n - 1 || root % 13 == n % 13;
+	return full || n <= 16 || root == 0 || root == n - 1 || root == n * 7 % 13;
 }
 
 static void verify_coll(const struct sched_algo *algo, enum sched_coll coll, int n)
@@ -68,18 +71,16 @@ static void every_algorithm_is_right_for_1_to_64_ranks(void **state)
 				verify_coll(sched_algos[i], coll, n);
 }
 
-/* Those whose steps and messages stay below about 2 million. */
+/* At 1000 ranks, where some have millions of messages, not all in each run of the tests. */
 static bool scales(const char *algo, enum sched_coll coll, int n)
 {
 	if (n <= 128)
 		return true;
-	if (strcmp(algo, "bruck") == 0 || strcmp(algo, "recursive_halving") == 0)
-		return full || coll == COLL_ALL_REDUCE;
-	if (strcmp(algo, "ring") == 0)
-		return full || coll == COLL_ALL_REDUCE || sched_coll_has_root(coll);
-	if (coll == COLL_ALL_GATHER || coll == COLL_ALL_TO_ALL || coll == COLL_BARRIER)
-		return full || strcmp(algo, "recursive_doubling") == 0;
-	return true;
+	if (full || strcmp(algo, "recursive_doubling") == 0 || sched_coll_has_root(coll))
+		return true;
+	if (coll == COLL_ALL_REDUCE)
+		return strcmp(algo, "recursive_halving") != 0;
+	return coll == COLL_ALL_TO_ALL && strcmp(algo, "pairwise") == 0;
 }
 
 static void large_groups_are_right(void **state)
