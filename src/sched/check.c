@@ -114,8 +114,8 @@ static const char *step_fault(const struct sched *s, const struct sched_step *p)
 		return "mapped step in a schedule that is not";
 	if (p->dst.buf == BUF_IN)
 		return "writes the input";
-	if (p->op != STEP_BARRIER && operands > SCHED_MAX_OPERANDS)
-		return "too many operands";
+	if (p->op != STEP_BARRIER && (operands > SCHED_MAX_OPERANDS || (mapped && p->nto > SCHED_MAX_OPERANDS)))
+		return "too many operands or outputs";
 	why = ref_fault(s, p->src, p->nchunks, p->op == STEP_PULL);
 	if (!why)
 		why = ref_fault(s, p->src2, p->nchunks, false);

@@ -191,9 +191,14 @@ static enum taut_status build_two_shot(struct sched *s, const struct sched_req *
 	return build_mapped(s, req, bodies[req->coll]);
 }
 
-static bool mapped_fits(const struct sched_req *req)
+static bool one_shot_fits(const struct sched_req *req)
 {
 	return !sched_coll_reduces(req->coll) || req->nranks <= SCHED_MAX_OPERANDS;
+}
+
+static bool two_shot_fits(const struct sched_req *req)
+{
+	return req->nranks <= SCHED_MAX_OPERANDS;
 }
 
 const struct sched_algo sched_mapped_one_shot = {
@@ -201,7 +206,7 @@ const struct sched_algo sched_mapped_one_shot = {
 	.colls = BIT(COLL_COUNT) - 1,
 	.vectors = BIT(COLL_ALL_GATHER) | BIT(COLL_REDUCE_SCATTER),
 	.mapped = true,
-	.fits = mapped_fits,
+	.fits = one_shot_fits,
 	.build = build_one_shot,
 };
 
@@ -209,6 +214,6 @@ const struct sched_algo sched_mapped_two_shot = {
 	.name = "mapped_two_shot",
 	.colls = BIT(COLL_ALL_REDUCE) | BIT(COLL_REDUCE) | BIT(COLL_BROADCAST),
 	.mapped = true,
-	.fits = mapped_fits,
+	.fits = two_shot_fits,
 	.build = build_two_shot,
 };

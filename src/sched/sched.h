@@ -64,7 +64,8 @@ bool sched_coll_has_root(enum sched_coll coll);
 /* Blocks of IN (@out false) or OUT (@out true) for @nranks. */
 int sched_coll_blocks(enum sched_coll coll, bool out, int nranks);
 
-/* Operands of one reduction, own one included; a builder that would need more does not fit. */
+/* Operands of one reduction, own one included, and ranks that one mapped step stores to; a
+ * builder that would need more does not fit. */
 #define SCHED_MAX_OPERANDS 64
 
 enum sched_buf { BUF_NONE, BUF_IN, BUF_OUT, BUF_SCRATCH };
