@@ -70,46 +70,90 @@ static enum taut_status binomial_reduce(const struct group *g)
 	return group_step(g, g->in, node.v ? ref_none() : g->out, g->len, from, node.nchildren, &to, node.v != 0);
 }
 
-/* Pieces go up in virtual order: own, then those of each child, which are only handed on. */
-static enum taut_status binomial_gather(const struct group *g)
+/* The pieces of virtual places from @v on, @count of them, kept at @base: a piece each, in
+ * virtual order if @base is scratch, else at their slots. They go in at most two runs, cut
+ * where slots start again from 0, alike at both ends. */
+static enum taut_status move_range(const struct group *g, struct sched_ref base, int v, int count, int from, int to)
 {
-	struct node node = find_node(g);
-	enum taut_status st;
+	enum taut_status st = TAUT_OK;
 
-	if (node.v)
-		st = group_msg(g, g->in, ref_none(), g->len, -1, node.parent);
-	else
-		st = group_copy(g, group_piece(g, g->out, g->len, g->me, 0), g->in, g->len);
-	for (int i = 0; i < node.nchildren && !st; i++) {
-		int child = child_place(g, &node, i), size = child_size(g, &node, i);
+	for (int done = 0, n; done < count && !st; done += n) {
+		int place = place_of(g, v + done), left = count - done;
+		struct sched_ref ref = ref_at(base, (base.buf == BUF_SCRATCH ? done : place) * g->len);
 
-		if (node.v)
-			st = group_msg(g, ref_none(), ref_none(), size * g->len, child, node.parent);
+		n = left < g->n - place ? left : g->n - place;
+		if (from >= 0)
+			st = group_msg(g, ref_none(), ref, n * g->len, from, -1);
 		else
-			st = group_move(g, ref_none(), g->out, child, size, child, -1);
+			st = group_msg(g, ref, ref_none(), n * g->len, -1, to);
 	}
 	return st;
 }
 
-/* Pieces come down in virtual order: own, then those of each child. */
+/* Members below this one, itself included. */
+static int subtree_size(const struct group *g, const struct node *node)
+{
+	int last = node->nchildren - 1;
+
+	return last < 0 ? 1 : (1 << last) + child_size(g, node, last);
+}
+
+static enum taut_status gather_at_root(const struct group *g, const struct node *node)
+{
+	enum taut_status st = group_copy(g, group_piece(g, g->out, g->len, g->me, 0), g->in, g->len);
+
+	for (int i = 0; i < node->nchildren && !st; i++)
+		st = move_range(g, g->out, 1 << i, child_size(g, node, i), child_place(g, node, i), -1);
+	return st;
+}
+
+/* Each collects what is below it, in virtual order, and sends it up at once. */
+static enum taut_status binomial_gather(const struct group *g)
+{
+	struct node node = find_node(g);
+	int size = subtree_size(g, &node);
+	struct sched_ref all;
+	enum taut_status st;
+
+	if (node.v == 0)
+		return gather_at_root(g, &node);
+	if (size == 1)
+		return group_msg(g, g->in, ref_none(), g->len, -1, node.parent);
+	all = group_scratch(g, size * g->len);
+	st = group_copy(g, all, g->in, g->len);
+	for (int i = 0; i < node.nchildren && !st; i++)
+		st = move_range(g, ref_at(all, (1 << i) * g->len), node.v + (1 << i), child_size(g, &node, i),
+				child_place(g, &node, i), -1);
+	return st ? st : move_range(g, all, node.v, size, -1, node.parent);
+}
+
+static enum taut_status scatter_at_root(const struct group *g, const struct node *node)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (int i = node->nchildren - 1; i >= 0 && !st; i--)
+		st = move_range(g, g->in, 1 << i, child_size(g, node, i), -1, child_place(g, node, i));
+	return st ? st : group_copy(g, g->out, group_piece(g, g->in, g->len, g->me, 0), g->len);
+}
+
+/* The way back: all that is for the subtree comes at once. */
 static enum taut_status binomial_scatter(const struct group *g)
 {
 	struct node node = find_node(g);
-	enum taut_status st = TAUT_OK;
+	int size = subtree_size(g, &node);
+	struct sched_ref all;
+	enum taut_status st;
 
-	if (node.v)
-		st = group_msg(g, ref_none(), g->out, g->len, node.parent, -1);
-	for (int i = 0; i < node.nchildren && node.v && !st; i++)
-		st = group_msg(g, ref_none(), ref_none(), child_size(g, &node, i) * g->len, node.parent,
-			       child_place(g, &node, i));
-	for (int i = node.nchildren - 1; i >= 0 && !node.v && !st; i--) {
-		int child = child_place(g, &node, i);
-
-		st = group_move(g, g->in, ref_none(), child, child_size(g, &node, i), -1, child);
-	}
-	if (!st && !node.v)
-		st = group_copy(g, g->out, group_piece(g, g->in, g->len, g->me, 0), g->len);
-	return st;
+	if (node.v == 0)
+		return scatter_at_root(g, &node);
+	if (size == 1)
+		return group_msg(g, ref_none(), g->out, g->len, node.parent, -1);
+	all = group_scratch(g, size * g->len);
+	st = move_range(g, all, node.v, size, node.parent, -1);
+	for (int i = node.nchildren - 1; i >= 0 && !st; i--)
+		st = move_range(g, ref_at(all, (1 << i) * g->len), node.v + (1 << i), child_size(g, &node, i), -1,
+				child_place(g, &node, i));
+	return st ? st : group_copy(g, g->out, all, g->len);
 }
 
 enum taut_status chain_broadcast(const struct group *g)

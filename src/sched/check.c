@@ -65,11 +65,7 @@ static const char *parts_fault(const struct sched *s, const struct sched_step *p
 			return "chunks of different parts";
 		part = refs[i].chunk % s->per_block;
 	}
-	if (part >= 0 || p->op != STEP_MSG)
-		return NULL;
-	if (s->per_block > 1)
-		return "hands on without naming a chunk";
-	return p->nchunks > s->nranks ? "hands on more chunks than any buffer has" : NULL;
+	return part < 0 && p->op == STEP_MSG ? "names no chunk" : NULL;
 }
 
 static bool mask_fits(const struct sched_step *p)

@@ -223,14 +223,15 @@ static struct sched_ref partial_ref(const struct partial *p, int j)
 	return p->in_scratch ? ref_at(p->scratch, j * p->g->len) : group_piece(p->g, p->g->in, p->g->len, j, 0);
 }
 
-/* Messages for the pieces of places @lo to @hi - 1: given away, or (@take) reduced into scratch. */
-static enum taut_status pass_partials(const struct partial *p, int lo, int hi, int partner, bool take)
+/* Messages for the pieces of places @lo to @hi - 1, in runs of at most @most: given away, or
+ * (@take) reduced into scratch. */
+static enum taut_status pass_partials(const struct partial *p, int lo, int hi, int most, int partner, bool take)
 {
 	const struct group *g = p->g;
 	enum taut_status st = TAUT_OK;
 
 	for (int j = lo, n; j < hi && !st; j += n) {
-		n = group_span(g, j, hi - j);
+		n = group_span(g, j, hi - j < most ? hi - j : most);
 		if (!group_has(g, j))
 			continue;
 		st = group_msg(g, partial_ref(p, j), take ? ref_at(p->scratch, j * g->len) : ref_none(), n * g->len,
@@ -239,7 +240,7 @@ static enum taut_status pass_partials(const struct partial *p, int lo, int hi, i
 	return st;
 }
 
-/* What comes last is complete: own piece is stored, that of the mate goes on to it. */
+/* What comes last, piece by piece, is complete: own is stored, that of the mate goes on to it. */
 static enum taut_status finish_partials(const struct partial *p, int partner)
 {
 	const struct group *g = p->g;
@@ -263,9 +264,10 @@ static enum taut_status scatter_round(struct partial *p, int half)
 
 	for (int turn = 0; turn < 2 && !st; turn++) {
 		if ((turn == 0) == first)
-			st = pass_partials(p, lower ? mid : lo, lower ? hi : mid, partner, false);
+			st = pass_partials(p, lower ? mid : lo, lower ? hi : mid, half > 1 ? p->g->n : 1, partner,
+					   false);
 		else if (half > 1)
-			st = pass_partials(p, lower ? lo : mid, lower ? mid : hi, partner, true);
+			st = pass_partials(p, lower ? lo : mid, lower ? mid : hi, p->g->n, partner, true);
 		else
 			st = finish_partials(p, partner);
 	}
@@ -279,13 +281,13 @@ static enum taut_status halving_reduce_scatter(const struct group *g)
 	enum taut_status st = TAUT_OK;
 
 	if (p.f.v < 0) {
-		st = pass_partials(&p, 0, g->n, p.f.mate, false);
+		st = pass_partials(&p, 0, g->n, g->n, p.f.mate, false);
 		return st || !group_has(g, g->me) ? st : group_msg(g, ref_none(), g->out, g->len, p.f.mate, -1);
 	}
 	if (p.f.mate >= 0 || p.f.p2 > 2)
 		p.scratch = group_scratch(g, g->n * g->len);
 	if (p.f.mate >= 0) {
-		st = pass_partials(&p, 0, g->n, p.f.mate, true);
+		st = pass_partials(&p, 0, g->n, g->n, p.f.mate, true);
 		p.in_scratch = true;
 	}
 	for (int half = p.f.p2 / 2; half >= 1 && !st; half /= 2)

@@ -15,7 +15,7 @@
  * c / per_block, SCRATCH included: parts of one number have one length, parts of different
  * numbers may differ (the last ones of a block may be short or empty). So a chunk only ever
  * moves to, or is reduced with, a chunk of the same part number, on every rank; the verifier
- * checks it. A message step that names no chunk (it hands on) needs per_block 1.
+ * checks it. Every message step names a chunk.
  *
  * Who has which buffer: IN of broadcast and scatter and OUT of reduce and gather exist on
  * the root only. IN is never written. barrier moves one dummy element.
@@ -85,7 +85,8 @@ struct sched_ref {
  * copy are one form. An n-ary reduction of 16- and 8-bit floats accumulates in fp32.
  * STEP_REDUCE is the local reduction dst = a op b (a is `src`, b is `src2`, in this order).
  * A run of nchunks consecutive chunks is handled chunk by chunk, in order, as nchunks
- * messages (an executor may merge what is contiguous on both sides).
+ * messages. What is sent as a run is received as a run of the same length, so that an executor
+ * may make one message of it where it is contiguous.
  *
  * Mapped steps, for ranks that can address each other's buffers:
  * STEP_BARRIER        all ranks in `from` (which includes this rank) meet

@@ -6,7 +6,8 @@
  *   - no deadlock, with FIFOs of @depth messages, and no message left over;
  *   - mapped accesses of different ranks that conflict have a barrier between them;
  *   - with @in_place, all that with IN and OUT overlapping as sched.h says;
- *   - a chunk moves only to a chunk of the same part number (chunk % per_block);
+ *   - a chunk moves only to a chunk of the same part number (chunk % per_block), and from a
+ *     run only to a run of the same length;
  *   - no chunk is read before it is written, none that the rank does not have is touched;
  *   - with @vectors, the length of every message follows at both ends from the blocks that
  *     the steps name;

@@ -13,6 +13,7 @@
 
 struct message {
 	uint32_t value, key, step; /* what, of which part or block, sent by which step */
+	int32_t chunk, nchunks;	   /* which of how many of the sender's run */
 };
 struct fifo {
 	int32_t src, dst;

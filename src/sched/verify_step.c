@@ -169,6 +169,10 @@ static enum taut_status take(uint32_t *out, struct run *run, int rank, int from)
 		return run_fault(run, rank, r->step,
 				 "chunk %d of the run meets a chunk of another %s, sent by rank %d step %u", r->chunk,
 				 run->opts.vectors ? "block or part" : "part", from, m->step);
+	if (m->chunk != r->chunk || m->nchunks != step_of(run, rank)->nchunks)
+		return run_fault(run, rank, r->step,
+				 "chunk %d of the run meets chunk %d of a run of %d, sent by rank %d step %u", r->chunk,
+				 m->chunk, m->nchunks, from, m->step);
 	if (run->clocks)
 		clock_arrive(run, rank, m);
 	*out = m->value;
@@ -274,7 +278,7 @@ static enum taut_status send_value(struct run *run, int rank)
 			return TAUT_OK;
 		}
 		m = run_slot(run, f, run->fifos[f].count++);
-		*m = (struct message){ r->value, r->key, r->step };
+		*m = (struct message){ r->value, r->key, r->step, r->chunk, p->nchunks };
 		if (run->clocks)
 			clock_leave(run, rank, m);
 		if (receiver->wait == WAIT_EMPTY && receiver->wait_fifo == f)

@@ -446,6 +446,24 @@ static void parts_must_agree_at_both_ends(void **state)
 	all_free(&a);
 }
 
+/* Or an executor that makes one message of a run would send other lengths than are awaited. */
+static void runs_must_be_as_long_at_both_ends(void **state)
+{
+	struct all a;
+
+	(void)state;
+	all_empty(&a, COLL_BROADCAST, 2, 2, 0);
+	sched_copy(a.scheds[0], ref_out(0), ref_in(0), 2);
+	sched_send(a.scheds[0], ref_in(0), 2, 1);
+	sched_recv(a.scheds[1], ref_out(0), 1, 0);
+	sched_recv(a.scheds[1], ref_out(1), 1, 0);
+	rejected(&a, "chunk 0 of the run meets chunk 0 of a run of 2, sent by rank 0 step 1");
+	a.scheds[1]->nsteps = 0;
+	sched_recv(a.scheds[1], ref_out(0), 2, 0);
+	assert_int_equal(all_verify(&a, 1, false), TAUT_OK);
+	all_free(&a);
+}
+
 static void lengths_do_not_follow_from_scratch(void **state)
 {
 	static const struct {
@@ -611,6 +629,7 @@ int main(void)
 		cmocka_unit_test(a_ring_that_holds_its_messages_needs_two_places),
 		cmocka_unit_test(messages_of_one_reduction_are_taken_together),
 		cmocka_unit_test(parts_must_agree_at_both_ends),
+		cmocka_unit_test(runs_must_be_as_long_at_both_ends),
 		cmocka_unit_test(lengths_do_not_follow_from_scratch),
 		cmocka_unit_test(vectors_are_marked_honestly),
 		cmocka_unit_test(only_the_root_has_its_buffers),

@@ -206,7 +206,7 @@ static void the_form_is_checked(void **state)
 		{ { .op = STEP_MSG, .src = { 7, 0 }, .nchunks = 1, .nto = 1 }, "unknown buffer" },
 		{ { .op = STEP_MSG, .dst = { BUF_IN, 0 }, .nchunks = 1, .nfrom = 1 }, "writes the input" },
 		{ { .op = STEP_MSG, .src = { BUF_IN, 0 }, .dst = { BUF_OUT, 1 }, .nchunks = 1 }, "different parts" },
-		{ { .op = STEP_MSG, .nchunks = 1, .nfrom = 1, .nto = 1 }, "hands on without naming a chunk" },
+		{ { .op = STEP_MSG, .nchunks = 1, .nfrom = 1, .nto = 1 }, "names no chunk" },
 		{ { .op = STEP_BARRIER, .nchunks = 1, .nfrom = 1 }, "mapped step in a schedule that is not" },
 	};
 	struct all a;
