@@ -589,14 +589,24 @@ static enum taut_status raise_files(struct job *j)
 	return TAUT_OK;
 }
 
+/* What this process was told to ignore (by nohup, or a shell's &) it goes on to ignore. */
+static bool ignored(int sig)
+{
+	struct sigaction now;
+
+	return !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
 static enum taut_status catch_signals(struct job *j)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN }, normal = { .sa_handler = SIG_DFL };
 	sigset_t mask;
 
+	sigaction(SIGCHLD, &normal, NULL); /* an ignored one would leave nothing to wait for */
 	sigemptyset(&mask);
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-		sigaddset(&mask, caught[i]);
+		if (!ignored(caught[i]))
+			sigaddset(&mask, caught[i]);
 	sigaction(SIGPIPE, &ignore, &j->old_pipe);
 	sigprocmask(SIG_BLOCK, &mask, &j->old_mask);
 	j->sigfd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

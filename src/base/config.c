@@ -316,6 +316,10 @@ static enum taut_status row_load(const struct row *row, struct config *cfg, cons
 	const char *name = c->name ? c->name : row->s.name;
 	char where[300] = "environment", what[512];
 
+	if (row_secret(row) && c->file && c->file->shared)
+		return fail(TAUT_ERR_CONFIG,
+			    "%s (file %s:%d): others can read that file: chmod 600 it, or use TAUT_SECRET_FILE", name,
+			    c->file->path, c->line);
 	if (!c->name || c->file)
 		choice_source(c, where, sizeof(where));
 	describe_choice(row, name, c->value, where, what, sizeof(what));

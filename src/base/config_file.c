@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -129,6 +129,13 @@ static enum taut_status read_all(int fd, char *buf, size_t *len, const char *pat
 	return TAUT_OK;
 }
 
+static bool others_can_read(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || (st.st_mode & 077);
+}
+
 enum taut_status config_file_load(struct config_file *out, const char *path, int must)
 {
 	enum taut_status st;
@@ -150,6 +157,8 @@ enum taut_status config_file_load(struct config_file *out, const char *path, int
 	st = read_all(fd, buf, &len, path);
 	if (!st)
 		st = config_file_parse(out, buf, len, path);
+	if (!st)
+		out->shared = others_can_read(fd);
 	mem_free(buf);
 err_close:
 	close(fd);

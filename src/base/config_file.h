@@ -4,6 +4,7 @@
 #ifndef BASE_CONFIG_FILE_H
 #define BASE_CONFIG_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -18,6 +19,7 @@ struct config_file {
 	char *path, *text;
 	struct config_entry *entries;
 	size_t count;
+	bool shared; /* others than its owner can read it */
 };
 
 /* Copies @text. A line that is not NAME=VALUE: TAUT_ERR_CONFIG with "@path:line". */

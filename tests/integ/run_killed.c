@@ -94,6 +94,25 @@ static void an_interrupt_is_passed_on(void)
 	wait_for(out, "bye\n", 2);
 }
 
+/* As nohup does. */
+static void what_was_ignored_stays_ignored(void)
+{
+	int out = output_file(), err = output_file();
+	pid_t pid;
+
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);
+	pid = TAUT_START(out, err, "run", "-n", "2", "sh", "-c",
+			 "trap 'echo got; exit 6' USR1; echo up; while :; do sleep 0.05; done");
+	signal(SIGHUP, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
+	wait_for(out, "up\n", 2);
+	kill(pid, SIGHUP);
+	kill(pid, SIGUSR1);
+	CHECK(taut_wait(pid) == 6);
+	wait_for(out, "got\n", 1);
+}
+
 int main(void)
 {
 	a_signal(SIGKILL, with_children, 128 + SIGKILL);
@@ -106,5 +125,6 @@ int main(void)
 	a_stopped_rank_is_ended_too();
 	user_signals_reach_the_ranks();
 	an_interrupt_is_passed_on();
+	what_was_ignored_stays_ignored();
 	return 0;
 }

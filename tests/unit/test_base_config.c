@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -234,6 +235,21 @@ static void the_secret_is_never_shown(void **state)
 	assert_string_equal(describe("TAUT_SECRET")->value, "");
 }
 
+static void a_secret_in_a_file_that_others_can_read_is_refused(void **state)
+{
+	struct config cfg;
+
+	(void)state;
+	write_file("\nTAUT_SECRET=sesame\n");
+	chmod(path, 0640);
+	assert_fails_with(":2): others can read that file: chmod 600 it");
+	assert_null(strstr(taut_error_message(), "sesame"));
+	chmod(path, 0600);
+	assert_int_equal(config_load(&cfg), TAUT_OK);
+	assert_string_equal(cfg.secret, "sesame");
+	config_cleanup(&cfg);
+}
+
 static void a_broken_file_is_named_with_the_line(void **state)
 {
 	(void)state;
@@ -336,6 +352,7 @@ int main(void)
 		TEST(nccl_values_are_put_in_tauts_words),
 		TEST(a_long_alias_value_is_an_error_and_no_overflow),
 		TEST(the_secret_is_never_shown),
+		TEST(a_secret_in_a_file_that_others_can_read_is_refused),
 		TEST(a_broken_file_is_named_with_the_line),
 		TEST(a_copy_has_strings_of_its_own),
 		TEST(an_unknown_name_is_an_error_when_set_by_hand),
