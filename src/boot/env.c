@@ -152,13 +152,19 @@ static enum taut_status meet_manual(struct boot_env *env, const struct launcher 
 		    env->rank, env->size);
 }
 
-/* torch's own store listens on MASTER_PORT, so the ranks meet on the port after it. */
+/* torch's own store listens on MASTER_PORT, so the ranks meet on the port after it; inside
+ * one machine on a socket, because that port may be somebody else's. */
 static enum taut_status meet_torchrun(struct boot_env *env, const struct launcher *l)
 {
 	const char *host = config_env("MASTER_ADDR");
 	enum taut_status st;
+	char job[256];
 	int port = 0;
 
+	if (one_machine(env) && config_env("TORCHELASTIC_RUN_ID")) {
+		job_text(l, job, sizeof(job));
+		return meet_on_socket(env, job);
+	}
 	if (!host || !config_env("MASTER_PORT"))
 		return no_meeting_point(l, "RANK and WORLD_SIZE are set but MASTER_ADDR or MASTER_PORT is not");
 	st = env_int(&port, "MASTER_PORT", 1);
@@ -314,7 +320,7 @@ static const struct launcher launchers[] = {
 	  .size = "WORLD_SIZE",
 	  .local_rank = "LOCAL_RANK",
 	  .local_size = "LOCAL_WORLD_SIZE",
-	  .job = { "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT" },
+	  .job = { "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID" },
 	  .meet = meet_torchrun },
 	{ .name = "openmpi",
 	  .rank = "OMPI_COMM_WORLD_RANK",

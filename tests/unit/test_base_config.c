@@ -250,6 +250,32 @@ static void a_secret_in_a_file_that_others_can_read_is_refused(void **state)
 	config_cleanup(&cfg);
 }
 
+static void the_users_file_is_read_when_none_is_named(void **state)
+{
+	char home[96], folder[128], file[160];
+	struct config cfg;
+	FILE *f;
+
+	(void)state;
+	snprintf(home, sizeof(home), "%s-home", path);
+	snprintf(folder, sizeof(folder), "%s/.config", home);
+	snprintf(file, sizeof(file), "%s/taut.conf", folder);
+	unsetenv("TAUT_CONFIG");
+	setenv("HOME", home, 1);
+	assert_int_equal(config_load(&cfg), TAUT_OK); /* not there: no matter */
+	config_cleanup(&cfg);
+	assert_int_equal(mkdir(home, 0700) || mkdir(folder, 0700), 0);
+	f = fopen(file, "w");
+	fputs("TAUT_SLOTS=5", f);
+	fclose(f);
+	assert_int_equal(config_load(&cfg), TAUT_OK);
+	assert_int_equal(cfg.slots, 5);
+	config_cleanup(&cfg);
+	unlink(file);
+	rmdir(folder);
+	rmdir(home);
+}
+
 static void a_broken_file_is_named_with_the_line(void **state)
 {
 	(void)state;
@@ -353,6 +379,7 @@ int main(void)
 		TEST(a_long_alias_value_is_an_error_and_no_overflow),
 		TEST(the_secret_is_never_shown),
 		TEST(a_secret_in_a_file_that_others_can_read_is_refused),
+		TEST(the_users_file_is_read_when_none_is_named),
 		TEST(a_broken_file_is_named_with_the_line),
 		TEST(a_copy_has_strings_of_its_own),
 		TEST(an_unknown_name_is_an_error_when_set_by_hand),

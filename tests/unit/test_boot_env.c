@@ -76,6 +76,9 @@ static void every_launcher_is_known(void **state)
 		  3, 8, 1, 2, "host:29501" },
 		{ "RANK=3 WORLD_SIZE=8 MASTER_ADDR=fe80::1 MASTER_PORT=29500", "torchrun", 3, 8, -1, -1,
 		  "[fe80::1]:29501" },
+		{ "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=host MASTER_PORT=29500 "
+		  "TORCHELASTIC_RUN_ID=ab TORCHELASTIC_RESTART_COUNT=0",
+		  "torchrun", 1, 2, 1, 2, "abstract:taut-torchrun-%s-29500-0-ab" },
 		{ "RANK=3 WORLD_SIZE=8 TAUT_RENDEZVOUS=file:/tmp/x", "torchrun", 3, 8, -1, -1, "file:/tmp/x" },
 		{ "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "
 		  "OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=77 OMPI_MCA_ess_base_jobid=77 PMIX_RANK=1",
