@@ -11,6 +11,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_settings(int argc, char **argv);
 int cmd_topo(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 
 struct command {
 	const char *name, *help; /* one line */

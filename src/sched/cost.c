@@ -13,7 +13,7 @@
 #include "sched/cost_walk.h"
 
 enum {
-	PIECE_MIN = 8192, /* shorter pieces than this are not worth their posts */
+	PIECE_MIN = 256, /* shorter pieces than this are not worth their posts */
 };
 
 #define CLEAR_GAIN 0.96
@@ -25,9 +25,9 @@ void cost_machine_default(struct cost_machine *m)
 	cpu_set_t set;
 
 	*m = (struct cost_machine){
-		.link[0] = { .post_us = { 0.03, 0.12 },
-			     .trip_us = { 0.15, 0.25 },
-			     .byte_us = { { 0.00014, 0.00024 }, { 0.00008, 0.00018 } },
+		.link[0] = { .post_us = { 0.06, 0.2 },
+			     .trip_us = { 0.19, 0.22 },
+			     .byte_us = { { 0.0009, 0.0009 }, { 0.00014, 0.0002 } },
 			     .ll_max = 4096,
 			     .slot_bytes = 256 << 10 },
 		.link[1] = { .post_us = { 2.5, 2.5 },
@@ -38,7 +38,7 @@ void cost_machine_default(struct cost_machine *m)
 		.copy_byte_us = { 0.00003, 0.00008 },
 		.reduce_byte_us = { 0.00004, 0.0001 },
 		.map_byte_us = { 0.000012, 0.00005 },
-		.barrier_us = 0.2,
+		.barrier_us = 0.25,
 		.switch_us = 1.5,
 		.cache_bytes = 2 << 20,
 		.cores = 1,
@@ -214,6 +214,9 @@ static struct cut cut_message(const struct view *v, const struct walk *w, int ch
 		.slices = 1
 	};
 
+	/* as the executor does it: runs are cut in chunks where they exceed a piece */
+	if (channels == 1 && chunk <= (double)piece)
+		cut.size.run = (double)piece;
 	if (chunk <= (double)piece)
 		return cut;
 	cut.slices = chunk / (double)piece;
@@ -240,6 +243,12 @@ static enum taut_status time_of(double *out, const struct view *v, struct walk *
 	struct walk_time t;
 	enum taut_status st = walk_run(&t, w, &v->price[proto], &cut.size);
 
+	if (st == TAUT_ERR_INTERNAL && cut.size.run > 0) { /* runs of unlike bounds meet: chunk by chunk */
+		cut.size.run = 0;
+		st = walk_run(&t, w, &v->price[proto], &cut.size);
+	}
+	if (st == TAUT_ERR_INTERNAL)
+		return fail(st, "%s", taut_error_message());
 	if (st)
 		return st;
 	*out = extrapolate(&t, cut.slices) + (channels - 1) * t.work * cut.slices;
@@ -260,18 +269,18 @@ static double lower_bound(const struct view *v, const struct walk *w, enum sched
 static enum taut_status best_way(struct cost_choice *out, const struct view *v, struct walk *w,
 				 const struct sched_algo *algo, enum sched_proto proto, double worth)
 {
-	size_t limit = piece_limit(v, algo, proto), shortest = proto == PROTO_BULK ? limit / 16 : limit;
+	size_t limit = piece_limit(v, algo, proto), shortest = limit / 64 > PIECE_MIN ? limit / 64 : PIECE_MIN;
 	int channels = v->q->channels > 0 ? v->q->channels : 1;
-	double chunk = chunk_bytes(v, w, channels), chosen_us = INFINITY;
+	double chosen_us = INFINITY;
 
 	*out = (struct cost_choice){ .algo = algo, .proto = proto, .channels = channels, .us = INFINITY };
 	if (lower_bound(v, w, proto, limit) >= worth)
 		return TAUT_OK;
-	for (size_t piece = limit; piece == limit || (piece >= PIECE_MIN && piece >= shortest); piece /= 4) {
+	for (size_t piece = limit; piece == limit || piece >= shortest; piece /= 4) {
 		double us;
 		enum taut_status st;
 
-		if (piece != limit && chunk <= (double)piece)
+		if (piece != limit && v->q->bytes <= piece)
 			continue;
 		st = time_of(&us, v, w, proto, channels, piece);
 		if (st)
@@ -511,30 +520,84 @@ static enum taut_status choose_measured(struct cost_choice *out, const struct vi
 	return cost_price(&out->us, v->q, out);
 }
 
-static enum taut_status choose(struct podium *p, const struct cost_query *q)
+static enum taut_status choose_among(struct podium *p, const struct view *v, const struct allowed *allowed)
 {
-	struct view v;
-	struct allowed allowed;
 	struct cost_choice measured;
-	enum taut_status st = view_init(&v, q);
+	enum taut_status st = choose_measured(&measured, v, allowed);
 
-	if (!st)
-		st = what_is_allowed(&allowed, &v);
-	if (!st)
-		st = choose_measured(&measured, &v, &allowed);
 	if (st)
 		return st;
 	if (measured.measured && !p->want_second) {
 		p->first = measured;
 		return TAUT_OK;
 	}
-	st = rank_all(p, &v, &allowed);
+	st = rank_all(p, v, allowed);
 	if (st || !measured.measured)
 		return st;
 	if (p->first.algo != measured.algo || p->first.proto != measured.proto)
 		p->second = p->first;
 	p->first = measured;
 	return TAUT_OK;
+}
+
+static uint64_t mapped_algos(void)
+{
+	uint64_t mask = 0;
+
+	for (int i = 0; sched_algos[i]; i++)
+		if (sched_algos[i]->mapped)
+			mask |= (uint64_t)1 << i;
+	return mask;
+}
+
+static enum taut_status choose_plain(struct podium *p, const struct cost_query *q)
+{
+	struct view v;
+	struct allowed allowed;
+	enum taut_status st = view_init(&v, q);
+
+	if (!st)
+		st = what_is_allowed(&allowed, &v);
+	return st ? st : choose_among(p, &v, &allowed);
+}
+
+/* A mapped schedule, or exactly what would be chosen without mapped buffers: a rank may find
+ * out too late that all have them. */
+static enum taut_status choose_mapped(struct podium *p, const struct view *v, const struct allowed *allowed)
+{
+	struct cost_query plain = *v->q;
+	struct podium mapped = { .want_second = p->want_second };
+	struct allowed of = { allowed->algos & mapped_algos(), allowed->protos };
+	struct tune_test test = { v, allowed };
+	const struct tune_best *best = v->q->tune ? tune_find(v->q->tune, v->q, may_use, &test) : NULL;
+	enum taut_status st;
+
+	plain.mapped = false;
+	if (of.algos && (of.algos == allowed->algos || (best && best->algo->mapped)))
+		return choose_among(p, v, &of);
+	st = choose_plain(p, &plain);
+	if (st || !of.algos || best)
+		return st;
+	st = rank_all(&mapped, v, &of);
+	if (st)
+		return st;
+	podium_offer(p, &mapped.first);
+	podium_offer(p, &mapped.second);
+	return TAUT_OK;
+}
+
+static enum taut_status choose(struct podium *p, const struct cost_query *q)
+{
+	struct view v;
+	struct allowed allowed;
+	enum taut_status st;
+
+	if (!q->mapped)
+		return choose_plain(p, q);
+	st = view_init(&v, q);
+	if (!st)
+		st = what_is_allowed(&allowed, &v);
+	return st ? st : choose_mapped(p, &v, &allowed);
 }
 
 enum taut_status cost_choose(struct cost_choice *out, const struct cost_query *q)
@@ -574,8 +637,7 @@ size_t cost_explain(char *buf, size_t len, const struct cost_query *q)
 	if (p.first.channels > 1)
 		snprintf(channels, sizeof(channels), " x%d", p.first.channels);
 	if (p.second.algo)
-		snprintf(other, sizeof(other), " (next: %s %s %s)", p.second.algo->name,
-			 sched_proto_name(p.second.proto), next);
+		snprintf(other, sizeof(other), " (next: %s %s %s)", p.second.algo->name, way_name(&p.second), next);
 	n = snprintf(buf, len, "%s%s %zu bytes, %d ranks: %s %s%s, %s%s predicted%s", sched_coll_name(q->req.coll),
 		     q->vectors ? "_v" : "", q->bytes, q->req.nranks, p.first.algo->name, way_name(&p.first), channels,
 		     p.first.measured ? "measured best, " : "", us, other);

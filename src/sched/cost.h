@@ -59,13 +59,13 @@ struct cost_choice {
  *	taut.tune 1
  *	machine NAME VALUE
  *	best COLL NRANKS NODES BYTES_LO BYTES_HI MAPPED ALGO PROTO CHANNELS PIECE
- * BYTES_LO and BYTES_HI (* for no end) both belong to the range; MAPPED is 0 or 1; PIECE 0
- * is the largest that the links take. A `best` line serves a call of the same collective,
- * size and kind of buffer, on one machine or on several as the line says, whose rank count
- * is at most a factor of 2 away; the nearest rank count wins (by ratio, the smaller of two
- * equally near), then the nearest number of machines, then the earlier line. A line whose
- * algorithm does not fit the call or is filtered out is passed over. Where ranks of a machine
- * use the wire between machines (one_wire), each counts as a machine. --- */
+ * BYTES_LO and BYTES_HI (* for no end) both belong to the range; MAPPED is 0 or 1 (a line with 1 whose
+ * algorithm is not mapped says: as without mapped buffers); PIECE 0 is the largest that the links take. A `best` line
+ *serves a call of the same collective, size and kind of buffer, on one machine or on several as the line says, whose
+ *rank count is at most a factor of 2 away; the nearest rank count wins (by ratio, the smaller of two equally near),
+ *then the nearest number of machines, then the earlier line. A line whose algorithm does not fit the call or is
+ *filtered out is passed over. Where ranks of a machine use the wire between machines (one_wire), each counts as a
+ *machine. --- */
 struct tune;
 #define TUNE_FILE_MAX (1u << 20)
 struct tune_best {
@@ -98,6 +98,8 @@ void tune_free(struct tune *t);
  * machine at hand and the settings. */
 void tune_set(struct tune *t, const struct cost_machine *m);
 enum taut_status tune_add(struct tune *t, const struct tune_best *best);
+/* Line @i, from 0; NULL past the last. */
+const struct tune_best *tune_line(const struct tune *t, size_t i);
 /* The machine numbers of the file, if it has them, over those in *@m. @t may be NULL. */
 void tune_apply(const struct tune *t, struct cost_machine *m);
 
@@ -133,8 +135,9 @@ enum taut_status cost_predict(double *out_us, const struct cost_query *q, const 
  * (the rest is ignored). TAUT_ERR_UNSUPPORTED as above. */
 enum taut_status cost_price(double *out_us, const struct cost_query *q, const struct cost_choice *way);
 /* The cheapest that is allowed and fits. The same on every rank, as it depends only on
- * what all ranks share. TAUT_ERR_CONFIG when the filter leaves nothing: names the filter
- * and what would fit. */
+ * what all ranks share. With @q->mapped either a mapped schedule or the very choice without
+ * it, so that a rank that does not know yet whether all buffers are mapped may go on. TAUT_ERR_CONFIG when the filter
+ * leaves nothing: names the filter and what would fit. */
 enum taut_status cost_choose(struct cost_choice *out, const struct cost_query *q);
 /* The choice and the runner-up in one line, for TAUT_LOG=info: "all_reduce 1048576 bytes, 4
  * ranks: two_shot bulk, 412 us predicted (next: ring bulk 498 us)". Costs more than

@@ -8,8 +8,8 @@
 
 enum {
 	WALK_ALL = 16,	    /* groups of at most this are followed as a whole */
-	WALK_MATES = 8,	    /* ranks of rank 0's machine to follow in larger ones */
-	WALK_BUDGET = 4096, /* messages and steps of a slice that are followed in larger ones, or 4 a rank */
+	WALK_MATES = 7,	    /* ranks of rank 0's machine to follow in larger ones */
+	WALK_BUDGET = 8192, /* messages and steps of a slice that are followed in larger ones, or 4 a rank */
 	QUEUES_MIN = 256,   /* power of two */
 };
 
@@ -49,7 +49,8 @@ struct walk {
 	size_t nqueues, cap_queues; /* cap: a power of two */
 	struct note *notes;
 	int32_t nnotes, cap_notes;
-	double *nic; /* by machine: us that its messages to others occupy the network */
+	int mates;  /* ranks of rank 0's machine */
+	double nic; /* us that their messages to other machines occupy the network */
 	uint64_t spent, budget;
 	bool closed; /* nobody more is followed */
 	const struct walk_price *price;
@@ -70,25 +71,25 @@ static int link_of(const struct walk *w, const struct lane *l, int peer)
 
 /* --- What a step costs the rank that does it, besides waiting. --- */
 
-static double take_us(const struct walk *w, int link)
+static double take_us(const struct walk *w, int link, double bytes)
 {
-	return w->price->take[link] + w->price->half_byte[link] * w->size->chunk;
+	return w->price->take[link] + w->price->half_byte[link] * bytes;
 }
 
-static double post_us(const struct walk *w, int link)
+static double post_us(const struct walk *w, int link, double bytes)
 {
-	return w->price->post[link] + w->price->half_byte[link] * w->size->chunk;
+	return w->price->post[link] + w->price->half_byte[link] * bytes;
 }
 
 /* Reductions read their operands and write one result; the price is that of two operands. */
-static double value_us(const struct walk *w, const struct sched_step *p)
+static double value_us(const struct walk *w, const struct sched_step *p, double bytes)
 {
 	uint32_t operands = p->nfrom + (p->src.buf != BUF_NONE);
 
 	if (operands > 1)
-		return w->price->reduce * w->size->chunk * (operands + 1) / 3;
+		return w->price->reduce * bytes * (operands + 1) / 3;
 	if (!p->nfrom && p->dst.buf != BUF_NONE && (p->dst.buf != p->src.buf || p->dst.chunk != p->src.chunk))
-		return w->price->copy * w->size->chunk;
+		return w->price->copy * bytes;
 	return 0;
 }
 
@@ -118,12 +119,20 @@ static double local_us(const struct walk *w, const struct sched_step *p)
 	}
 }
 
+/* Chunks of the step's run that go as one message. */
+static int32_t chunks_at_once(const struct walk *w, const struct sched_step *p)
+{
+	return w->size->chunk * p->nchunks <= w->size->run ? p->nchunks : 1;
+}
+
 /* In messages smaller than a block has chunks, the last chunks are empty: nothing is sent.
  * Where not all ranks are followed that is left out: the ranks then do not do the same. */
 static bool chunk_empty(const struct walk *w, const struct lane *l, const struct sched_step *p, int32_t run)
 {
 	int32_t chunk = (p->src.buf != BUF_NONE ? p->src.chunk : p->dst.chunk) + run;
 
+	if (chunks_at_once(w, p) > 1)
+		return false;
 	return w->req.nranks <= WALK_ALL && w->size->parts < l->s->per_block &&
 	       chunk % l->s->per_block >= w->size->parts;
 }
@@ -274,22 +283,32 @@ static enum taut_status follow(struct walk *w, int rank)
 	return TAUT_OK;
 }
 
-static enum taut_status follow_first(struct walk *w)
+static enum taut_status follow_mates(struct walk *w)
 {
-	int n = w->req.nranks, mates = 0;
-	const int some[] = { w->req.root, n / 2, n - 1 };
+	int mates = 0;
 	enum taut_status st = TAUT_OK;
 
-	for (int r = 1; r < n && n <= WALK_ALL && !st; r++)
-		st = follow(w, r);
-	for (int i = 0; i < 3 && n > WALK_ALL && !st; i++)
-		st = follow(w, some[i]);
-	for (int r = 1; r < n && n > WALK_ALL && w->req.nnodes > 1 && mates < WALK_MATES && !w->closed && !st; r++) {
+	for (int r = 1; r < w->req.nranks && mates < WALK_MATES && !w->closed && !st; r++) {
 		if (node_of(w, r) != node_of(w, 0))
 			continue;
 		st = follow(w, r);
 		mates++;
 	}
+	return st;
+}
+
+static enum taut_status follow_first(struct walk *w)
+{
+	int n = w->req.nranks;
+	const int some[] = { w->req.root, n / 2, n - 1 };
+	enum taut_status st = TAUT_OK;
+
+	for (int r = 1; r < n && n <= WALK_ALL && !st; r++)
+		st = follow(w, r);
+	if (n > WALK_ALL && w->req.nnodes > 1)
+		st = follow_mates(w);
+	for (int i = 0; i < 3 && n > WALK_ALL && !st; i++)
+		st = follow(w, some[i]);
 	return st;
 }
 
@@ -363,20 +382,23 @@ static void wait_all(struct walk *w, struct lane *l, const struct sched_step *p,
 	l->have = 0;
 }
 
-static void send_one(struct walk *w, struct lane *l, int to)
+static void send_one(struct walk *w, struct lane *l, int to, double bytes)
 {
 	int link = link_of(w, l, to);
 
-	spend(l, post_us(w, link));
-	if (link)
-		w->nic[l->node] += w->price->half_byte[link] * w->size->chunk;
+	spend(l, post_us(w, link, bytes));
+	if (link && l->node == w->lanes[0].node)
+		w->nic += w->price->half_byte[link] * bytes;
 	push(w, l, to, false, l->now + w->price->trip[link]);
 }
 
 /* False: *l waits. */
 static bool step_msg(struct walk *w, struct lane **lane, const struct sched_step *p)
 {
-	for (; (*lane)->run < p->nchunks; (*lane)->run++) {
+	int32_t n = chunks_at_once(w, p);
+	double bytes = w->size->chunk * n;
+
+	for (; (*lane)->run < p->nchunks; (*lane)->run += n) {
 		struct lane *l;
 
 		if (chunk_empty(w, *lane, p, (*lane)->run))
@@ -386,10 +408,10 @@ static bool step_msg(struct walk *w, struct lane **lane, const struct sched_step
 		l = *lane;
 		wait_all(w, l, p, false);
 		for (uint32_t i = 0; i < p->nfrom; i++)
-			spend(l, take_us(w, link_of(w, l, l->s->peers[p->from + i])));
-		spend(l, value_us(w, p));
+			spend(l, take_us(w, link_of(w, l, l->s->peers[p->from + i]), bytes));
+		spend(l, value_us(w, p, bytes));
 		for (uint32_t i = 0; i < p->nto; i++)
-			send_one(w, l, l->s->peers[p->to + i]);
+			send_one(w, l, l->s->peers[p->to + i], bytes);
 	}
 	(*lane)->run = 0;
 	return true;
@@ -453,7 +475,7 @@ static void rewind_all(struct walk *w)
 	w->nready = 0;
 	for (int i = w->nlanes; i-- > 0;)
 		make_ready(w, &w->lanes[i]);
-	memset(w->nic, 0, (size_t)w->req.nnodes * sizeof(*w->nic));
+	w->nic = 0;
 	w->st = TAUT_OK;
 }
 
@@ -461,23 +483,25 @@ static enum taut_status stuck(const struct walk *w)
 {
 	for (int i = 0; i < w->nlanes; i++)
 		if (w->lanes[i].slice < w->size->slices)
-			return fail(TAUT_ERR_INTERNAL,
-				    "schedule %s of %s, %d ranks: rank %d waits for rank %d for ever at step %u",
-				    w->algo->name, sched_coll_name(w->req.coll), w->req.nranks, w->lanes[i].rank,
-				    w->lanes[i].waits, w->lanes[i].pc);
+			return fail_quiet(TAUT_ERR_INTERNAL,
+					  "schedule %s of %s, %d ranks: rank %d waits for rank %d for ever at step %u",
+					  w->algo->name, sched_coll_name(w->req.coll), w->req.nranks, w->lanes[i].rank,
+					  w->lanes[i].waits, w->lanes[i].pc);
 	return TAUT_OK;
 }
 
-/* Ranks of a machine share its way out: no slice ends before it has carried their messages. */
-static void wait_for_nics(struct walk *w)
+/* Ranks of a machine share its way out: no slice ends before it has carried their messages.
+ * Looked at for rank 0's machine; those that are not followed there are like those that are. */
+static void wait_for_nic(struct walk *w)
 {
-	double busiest = 0;
+	int followed = 0;
+	double busy;
 
 	for (int i = 0; i < w->nlanes; i++)
-		if (w->nic[w->lanes[i].node] > busiest)
-			busiest = w->nic[w->lanes[i].node];
-	for (int s = 0; s < w->size->slices && busiest > 0; s++) {
-		double least = busiest * (s + 1) / w->size->slices + w->price->trip[1];
+		followed += w->lanes[i].node == w->lanes[0].node;
+	busy = w->nic * w->mates / followed;
+	for (int s = 0; s < w->size->slices && busy > 0; s++) {
+		double least = busy * (s + 1) / w->size->slices + w->price->trip[1];
 
 		if (w->time->end[s] < least)
 			w->time->end[s] = least;
@@ -505,9 +529,24 @@ enum taut_status walk_run(struct walk_time *out, struct walk *w, const struct wa
 		w->st = stuck(w);
 	if (w->st)
 		return w->st;
-	wait_for_nics(w);
+	wait_for_nic(w);
 	*out = time;
 	return TAUT_OK;
+}
+
+/* What a message step costs without waiting. */
+static double msg_work(const struct walk *w, const struct lane *l, const struct sched_step *p)
+{
+	int32_t n = chunks_at_once(w, p);
+	double bytes = w->size->chunk * n, once = value_us(w, p, bytes), sum = 0;
+
+	for (uint32_t k = 0; k < p->nfrom; k++)
+		once += take_us(w, link_of(w, l, l->s->peers[p->from + k]), bytes);
+	for (uint32_t k = 0; k < p->nto; k++)
+		once += post_us(w, link_of(w, l, l->s->peers[p->to + k]), bytes);
+	for (int32_t c = 0; c < p->nchunks; c += n)
+		sum += chunk_empty(w, l, p, c) ? 0 : once;
+	return sum;
 }
 
 double walk_bound(const struct walk *w, const struct walk_price *price, const struct walk_size *size)
@@ -521,16 +560,10 @@ double walk_bound(const struct walk *w, const struct walk_price *price, const st
 	for (uint32_t i = 0; i < l->s->nsteps; i++) {
 		const struct sched_step *p = &l->s->steps[i];
 
-		sum += p->op == STEP_BARRIER ? barrier_us(&view, p->nfrom) : local_us(&view, p);
-		for (int32_t c = 0; p->op == STEP_MSG && c < p->nchunks; c++) {
-			if (chunk_empty(&view, l, p, c))
-				continue;
-			for (uint32_t k = 0; k < p->nfrom; k++)
-				sum += take_us(&view, link_of(w, l, l->s->peers[p->from + k]));
-			sum += value_us(&view, p);
-			for (uint32_t k = 0; k < p->nto; k++)
-				sum += post_us(&view, link_of(w, l, l->s->peers[p->to + k]));
-		}
+		if (p->op == STEP_MSG)
+			sum += msg_work(&view, l, p);
+		else
+			sum += p->op == STEP_BARRIER ? barrier_us(&view, p->nfrom) : local_us(&view, p);
 	}
 	return sum;
 }
@@ -538,6 +571,17 @@ double walk_bound(const struct walk *w, const struct walk_price *price, const st
 int walk_per_block(const struct walk *w)
 {
 	return w->lanes[0].s->per_block;
+}
+
+static int count_mates(const struct sched_req *req)
+{
+	int n = 0;
+
+	if (!req->node_of || req->nnodes <= 1)
+		return req->nranks;
+	for (int r = 0; r < req->nranks; r++)
+		n += req->node_of[r] == req->node_of[0];
+	return n;
 }
 
 enum taut_status walk_create(struct walk **out, const struct sched_algo *algo, const struct sched_req *req)
@@ -551,13 +595,13 @@ enum taut_status walk_create(struct walk **out, const struct sched_algo *algo, c
 	w->req = *req;
 	w->budget = 4 * (uint64_t)req->nranks > WALK_BUDGET ? 4 * (uint64_t)req->nranks : WALK_BUDGET;
 	w->lane_of = mem_calloc((size_t)req->nranks, sizeof(*w->lane_of));
-	w->nic = mem_calloc((size_t)req->nnodes + 1, sizeof(*w->nic));
-	if (!w->lane_of || !w->nic) {
+	if (!w->lane_of) {
 		st = fail(TAUT_ERR_NOMEM, "cost of %s: %d ranks", algo->name, req->nranks);
 		goto err_free;
 	}
 	for (int r = 0; r < req->nranks; r++)
 		w->lane_of[r] = -1;
+	w->mates = count_mates(req);
 	st = follow(w, 0);
 	if (st)
 		goto err_free;
@@ -579,6 +623,5 @@ void walk_free(struct walk *w)
 	mem_free(w->ready);
 	mem_free(w->queues);
 	mem_free(w->notes);
-	mem_free(w->nic);
 	mem_free(w);
 }

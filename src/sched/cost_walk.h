@@ -25,6 +25,7 @@ struct walk_size {
 	double chunk; /* bytes of one chunk of one slice */
 	int parts;    /* chunks of a block that are not empty */
 	int slices;   /* 1..WALK_SLICES */
+	double run;   /* runs of chunks up to so many bytes go as one message; 0: each chunk by itself */
 };
 struct walk_time {
 	double end[WALK_SLICES]; /* us until the slowest rank has done this many slices */
@@ -37,7 +38,7 @@ void walk_free(struct walk *w);
 int walk_per_block(const struct walk *w);
 /* A lower bound of a slice's time, without following anybody: the work of rank 0. */
 double walk_bound(const struct walk *w, const struct walk_price *price, const struct walk_size *size);
-/* TAUT_ERR_INTERNAL when the programs wait for each other in a circle. */
+/* TAUT_ERR_INTERNAL, not logged, when the programs wait for each other in a circle. */
 enum taut_status walk_run(struct walk_time *out, struct walk *w, const struct walk_price *price,
 			  const struct walk_size *size);
 

@@ -139,6 +139,11 @@ enum taut_status tune_add(struct tune *t, const struct tune_best *best)
 	return TAUT_OK;
 }
 
+const struct tune_best *tune_line(const struct tune *t, size_t i)
+{
+	return i < t->nbest ? &t->best[i] : NULL;
+}
+
 /* --- Reading. --- */
 
 struct reader {

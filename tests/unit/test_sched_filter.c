@@ -121,7 +121,7 @@ static void names_of_nccl_and_any_case_are_known(void **state)
 	assert_algo(COLL_ALL_REDUCE, "allreduce:RING", "ring");
 	assert_algo(COLL_ALL_REDUCE, "AllReduce:ring", "ring");
 	assert_algo(COLL_ALL_REDUCE, "nvls,collnetdirect,ring", "ring");
-	assert_algo(COLL_ALL_REDUCE, "two_shot;allreduce:ring", "ring");
+	assert_algo(COLL_ALL_REDUCE, "tree;allreduce:ring", "ring");
 	assert_proto("Simple", PROTO_BULK);
 	assert_proto("simple,LL128", PROTO_BULK);
 	assert_proto("LL", PROTO_LL);
