@@ -20,6 +20,7 @@ enum {
 	BATCH_US = 500,
 	BATCH_MAX = 1000,
 	WARM_CALLS = 3,
+	SMALL_BYTES = 64 << 10, /* a batch has ten calls at least up to this, and every root its turn */
 };
 
 struct runner {
@@ -83,6 +84,14 @@ static int clamp(double v, int lo, int hi)
 	return v < lo ? lo : v > hi ? hi : (int)v;
 }
 
+/* Of few calls one that is late would find all done by the others. */
+static int least_batch(const struct runner *r, const struct tune_point *p)
+{
+	if (p->bytes > SMALL_BYTES)
+		return 2;
+	return r->size > 10 ? r->size : 10;
+}
+
 /* How often a batch of calls can be repeated in the time there is; all ranks agree. */
 static enum taut_status plan_reps(int *batch, int *n, struct runner *r, const struct tune_point *p)
 {
@@ -94,7 +103,7 @@ static enum taut_status plan_reps(int *batch, int *n, struct runner *r, const st
 		st = slowest(r, &us, 1);
 	if (st)
 		return st;
-	*batch = clamp(BATCH_US / (us > 0.01 ? us : 0.01), 1, BATCH_MAX);
+	*batch = clamp(BATCH_US / (us > 0.01 ? us : 0.01), least_batch(r, p), BATCH_MAX);
 	start = now_ns();
 	st = calls(&us, r, p, *batch);
 	all = (double)(now_ns() - start) / 1e3; /* on a busy machine the barriers take longer than the calls */

@@ -202,7 +202,8 @@ static void name_way(char buf[64], const struct cost_choice *w)
 	if (w->channels > 1)
 		n += snprintf(buf + n, 64 - (size_t)n, " x%d", w->channels);
 	if (w->piece_bytes && !w->algo->mapped)
-		snprintf(buf + n, 64 - (size_t)n, " %zuK", w->piece_bytes >> 10);
+		snprintf(buf + n, 64 - (size_t)n, w->piece_bytes < 1024 ? " %zu" : " %zuK",
+			 w->piece_bytes < 1024 ? w->piece_bytes : w->piece_bytes >> 10);
 }
 
 static void print_head(const struct tune_point *p)
