@@ -30,6 +30,7 @@ struct job {
 	int ncpus;
 	bool bind;
 	int id_pipe[2];
+	pid_t pids[BENCH_MAX_RANKS];
 	struct taut_id id;
 	_Atomic bool said; /* the first error has been printed */
 };
@@ -191,7 +192,7 @@ static int supervise(pid_t *pids, int n)
 		}
 		rank = rank_of(pids, n, pid);
 		if (pid < 0 && errno != EINTR)
-			break;
+			return EXIT_FAILURE;
 		if (rank < 0)
 			continue;
 		pids[rank] = 0;
@@ -207,19 +208,19 @@ static int supervise(pid_t *pids, int n)
 static int launch_processes(struct job *job)
 {
 	int n = job->opts->ranks, result;
-	pid_t self = getpid(), *pids = mem_calloc((size_t)n, sizeof(*pids));
+	pid_t self = getpid(), *pids = job->pids;
 	enum taut_status st = TAUT_OK;
 
-	if (!pids)
-		return exit_status(job, fail(TAUT_ERR_NOMEM, "no memory for %d ranks", n), false);
 	if (pipe(job->id_pipe))
 		st = errno_fail(errno, "cannot make a pipe");
 	fflush(NULL);
 	for (int r = 0; r < n && !st; r++) {
-		pids[r] = fork();
-		if (pids[r] == 0)
+		pid_t pid = fork(); /* not at once to `pids`, which the child shares */
+
+		if (pid == 0)
 			exit(getppid() == self ? rank_process(job, r) : EXIT_FAILURE);
-		if (pids[r] < 0)
+		pids[r] = pid;
+		if (pid < 0)
 			st = errno_fail(errno, "cannot start rank %d of %d", r, n);
 	}
 	if (st) {
@@ -230,7 +231,6 @@ static int launch_processes(struct job *job)
 		close(job->id_pipe[1]);
 		result = supervise(pids, n);
 	}
-	mem_free(pids);
 	return result;
 }
 

@@ -230,7 +230,7 @@ static enum taut_status op_item(struct bench_opts *o, char *text)
 
 static enum taut_status set_ranks(struct bench_opts *o, const char *v)
 {
-	return parse_int(&o->ranks, "--ranks", v, 1, 4096);
+	return parse_int(&o->ranks, "--ranks", v, 1, BENCH_MAX_RANKS);
 }
 
 static enum taut_status set_sizes(struct bench_opts *o, const char *v)

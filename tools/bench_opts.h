@@ -8,6 +8,7 @@
 
 #include "bench_coll.h"
 
+#define BENCH_MAX_RANKS 4096
 #define BENCH_ALL_ROOTS (-1) /* rotate */
 
 enum bench_bind { BENCH_BIND_AUTO, BENCH_BIND_NONE, BENCH_BIND_CORES };
