@@ -24,13 +24,15 @@ size_t bench_memory_available(void)
 	return kib << 10;
 }
 
-enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts *opts, int ranks, bool tcp)
+enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts *opts, int ranks, bool tcp,
+				     bool whole_machine)
 {
 	struct limits_opts lo = { .what = LIMITS_COPY | LIMITS_TRIP, .min_bytes = 4096, .point_ms = 4 };
 	int cpus[LIMITS_MAX_CORES];
 	size_t room, largest = 4096;
 
-	lo.cores = min_int(ranks, limits_cpus(cpus, LIMITS_MAX_CORES));
+	lo.whole_machine = whole_machine;
+	lo.cores = min_int(ranks, (whole_machine ? limits_machine_cpus : limits_cpus)(cpus, LIMITS_MAX_CORES));
 	for (size_t i = 0; i < opts->nsizes; i++)
 		largest = opts->sizes[i] > largest ? opts->sizes[i] : largest;
 	room = bench_memory_available() / 8 / (size_t)lo.cores;

@@ -15,8 +15,9 @@
 #include "topo/limits.h"
 
 /* Measures what @opts needs, for @ranks ranks on this machine; well under a second. @tcp: may the
- * ranks talk over TCP? */
-enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts *opts, int ranks, bool tcp);
+ * ranks talk over TCP? @whole_machine: the ranks may be on processors that this process is not bound to. */
+enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts *opts, int ranks, bool tcp,
+				     bool whole_machine);
 /* In us; 0 when the limit is not known. @bytes as in the "size" column. */
 double bench_limit_us(const struct limits *l, const struct bench_opts *opts, size_t bytes, int ranks, bool in_place,
 		      bool tcp);

@@ -44,7 +44,8 @@ static int measure_and_run(struct bench_opts *o, const struct boot_env *env, boo
 
 	if (!launched)
 		o->ranks = o->ranks ? o->ranks : default_ranks();
-	if ((!launched || env->rank == 0) && bench_limit_measure(&limits, o, launched ? local : o->ranks, tcp))
+	if ((!launched || env->rank == 0) &&
+	    bench_limit_measure(&limits, o, launched ? local : o->ranks, tcp, launched))
 		return EXIT_FAILURE;
 	return launched ? bench_join(o, &limits, env->launcher) : bench_launch(o, &limits);
 }

@@ -54,6 +54,21 @@ int limits_cpus(int cpus[], int max)
 	return n;
 }
 
+int limits_machine_cpus(int cpus[], int max)
+{
+	cpu_set_t bound, all;
+	int n;
+
+	if (sched_getaffinity(0, sizeof(bound), &bound))
+		return limits_cpus(cpus, max);
+	memset(&all, 0xff, sizeof(all)); /* the kernel takes away what is not there or not allowed */
+	if (sched_setaffinity(0, sizeof(all), &all))
+		return limits_cpus(cpus, max);
+	n = limits_cpus(cpus, max);
+	(void)sched_setaffinity(0, sizeof(bound), &bound);
+	return n;
+}
+
 bool limits_pin(int cpu)
 {
 	cpu_set_t set;
@@ -318,7 +333,7 @@ static enum taut_status measure_trip(struct limits *out, const int *cpus)
 enum taut_status limits_measure(struct limits *out, const struct limits_opts *opts)
 {
 	int cpus[LIMITS_MAX_CORES];
-	int allowed = limits_cpus(cpus, LIMITS_MAX_CORES);
+	int allowed = (opts->whole_machine ? limits_machine_cpus : limits_cpus)(cpus, LIMITS_MAX_CORES);
 	struct limits l = { .cores = opts->cores && opts->cores < allowed ? opts->cores : allowed };
 	enum taut_status st = TAUT_OK;
 

@@ -23,6 +23,7 @@ struct limits_opts {
 	unsigned what;		     /* or of enum limits_what */
 	size_t min_bytes, max_bytes; /* buffers of copy, reduce and tcp: min, 8 min, 64 min ... max */
 	int cores;		     /* how many to use; 0: all this process may run on */
+	bool whole_machine;	     /* also processors that this process is not bound to */
 	double point_ms;	     /* time for one figure */
 };
 
@@ -53,6 +54,8 @@ double limits_rate(const struct limits_curve *curve, size_t bytes, int cores, in
 /* The processors that this process may run on, ascending; returns their number (at least 1,
  * at most @max; cpus[0] is -1 when the kernel does not say). */
 int limits_cpus(int cpus[], int max);
+/* The same without the binding of the calling thread, as far as the kernel allows that. */
+int limits_machine_cpus(int cpus[], int max);
 /* Keep the calling thread on processor @cpu; false when the kernel refuses. */
 bool limits_pin(int cpu);
 /* "L1", "L2", "L3" or "memory": the nearest that holds @bytes. */

@@ -132,6 +132,18 @@ static void a_pinned_thread_may_run_there(void **state)
 	assert_false(limits_pin(-1));
 }
 
+static void a_bound_thread_can_measure_the_whole_machine(void **state)
+{
+	int all[LIMITS_MAX_CORES], bound[LIMITS_MAX_CORES];
+	int n = limits_cpus(all, LIMITS_MAX_CORES);
+
+	(void)state;
+	assert_true(limits_pin(all[n - 1]));
+	assert_true(limits_machine_cpus(bound, LIMITS_MAX_CORES) >= n);
+	assert_int_equal(limits_cpus(bound, LIMITS_MAX_CORES), 1); /* still bound */
+	assert_int_equal(bound[0], all[n - 1]);
+}
+
 static void ignore(enum log_level level, enum log_module module, const char *line, void *ctx)
 {
 	(void)level;
@@ -153,6 +165,7 @@ int main(void)
 		cmocka_unit_test(memory_that_cannot_be_had_is_an_error),
 		cmocka_unit_test(the_kernels_do_what_they_say),
 		cmocka_unit_test(a_pinned_thread_may_run_there),
+		cmocka_unit_test(a_bound_thread_can_measure_the_whole_machine),
 	};
 
 	log_set_sink(ignore, NULL);
