@@ -187,7 +187,7 @@ void member_close(struct boot *b)
 	edge_end(&b->parent);
 	for (int i = 0; i < b->nkids; i++)
 		edge_end(&b->kids[i]);
-	survivors_refuse(b, "that rank has left");
+	survivors_refuse(b, TAUT_ERR_PEER, "that rank has left");
 	unlink_member(b);
 	query_cleanup(b);
 	pthread_cond_destroy(&b->cond);

@@ -70,12 +70,12 @@ void survivors_take(struct conn *c, struct boot *b)
 	pthread_cond_broadcast(&b->cond);
 }
 
-void survivors_refuse(struct boot *b, const char *why)
+void survivors_refuse(struct boot *b, enum taut_status st, const char *why)
 {
 	while (b->nsurvivors) {
 		struct conn *c = b->survivors[--b->nsurvivors].conn;
 
-		accept_refuse(c, TAUT_ERR_PEER, why);
+		accept_refuse(c, st, why);
 	}
 }
 
@@ -146,29 +146,35 @@ static int count_fate(const struct census *n, enum fate f)
 	return count;
 }
 
+/* Those who wait here hear it too. */
 static enum taut_status fail_silent(const struct census *n)
 {
 	char ranks[512];
 	int count = meet_ranges(ranks, sizeof(ranks), n->b->g->size, is_open, n);
+	enum taut_status st =
+		fail(TAUT_ERR_TIMEOUT, "%d of %d ranks live, but did not ask for the survivors within %d ms: %s", count,
+		     n->b->g->size, n->timeout_ms, ranks);
 
-	return fail(TAUT_ERR_TIMEOUT, "%d of %d ranks live, but did not ask for the survivors within %d ms: %s", count,
-		    n->b->g->size, n->timeout_ms, ranks);
+	survivors_refuse(n->b, st, taut_error_message());
+	return st;
 }
 
 static enum taut_status collect(struct census *n)
 {
 	struct boot *b = n->b;
 	uint64_t look_at = now_ns() + 20 * MS;
+	/* A little earlier than the others give up, so that they can be told. */
+	uint64_t end = n->deadline - (uint64_t)(n->timeout_ms < 8000 ? n->timeout_ms / 8 : 1000) * MS;
 
 	for (;;) {
 		mark_here(n);
 		if (!count_fate(n, FATE_UNKNOWN))
 			break;
-		if (now_ns() >= n->deadline)
+		if (now_ns() >= end)
 			return fail_silent(n);
-		if (member_wait(b, look_at < n->deadline ? look_at : n->deadline) || now_ns() < look_at)
+		if (member_wait(b, look_at < end ? look_at : end) || now_ns() < look_at)
 			continue;
-		for (int r = 0; r < b->g->size && now_ns() < n->deadline; r++)
+		for (int r = 0; r < b->g->size && now_ns() < end; r++)
 			if (n->fate[r] == FATE_UNKNOWN) {
 				probe(n, r);
 				if (n->fate[r] == FATE_UNKNOWN)
@@ -207,26 +213,50 @@ static int get(int fd, void *out, size_t len, uint64_t deadline)
 	return 1;
 }
 
-static int get_list(struct census *n, int fd)
+enum verdict { VERDICT_LATE = -2, VERDICT_FAILED = -1, VERDICT_GONE, VERDICT_LIST };
+
+/* The collector's sentence. */
+static enum verdict get_refusal(const struct frame *f, int fd, uint64_t deadline, enum taut_status *st)
+{
+	uint8_t bytes[1024];
+	struct reader r = { .at = bytes, .left = f->len };
+	char text[1000];
+
+	if (f->len > sizeof(bytes) || get(fd, bytes, f->len, deadline) <= 0)
+		return VERDICT_GONE;
+	*st = (enum taut_status)rd_u32(&r);
+	rd_text(&r, text, sizeof(text));
+	/* It leaves the group: then it is as good as dead. */
+	if (*st == TAUT_ERR_PEER || *st == TAUT_OK || *st > TAUT_ERR_INTERNAL)
+		return VERDICT_GONE;
+	*st = fail(*st, "%s", text);
+	return VERDICT_FAILED;
+}
+
+static enum verdict get_list(struct census *n, int fd, enum taut_status *st)
 {
 	uint8_t head[FRAME_HEADER], bytes[4];
 	struct frame f;
 	int got = get(fd, head, sizeof(head), n->deadline);
 
 	if (got <= 0)
-		return got;
-	if (frame_next(&f, head, sizeof(head), 4 * (size_t)n->b->g->size) == FRAME_BAD || f.type != FRAME_LIST)
-		return 0;
+		return got ? VERDICT_LATE : VERDICT_GONE;
+	if (frame_next(&f, head, sizeof(head), 4 * (size_t)n->b->g->size + 1024) == FRAME_BAD)
+		return VERDICT_GONE;
+	if (f.type == FRAME_REJECT)
+		return get_refusal(&f, fd, n->deadline, st);
+	if (f.type != FRAME_LIST || f.len / 4 > (size_t)n->b->g->size)
+		return VERDICT_GONE;
 	n->count = 0;
 	for (size_t i = 0; i < f.len / 4; i++) {
 		struct reader r = { .at = bytes, .left = 4 };
 
 		got = get(fd, bytes, 4, n->deadline);
 		if (got <= 0)
-			return got;
+			return got ? VERDICT_LATE : VERDICT_GONE;
 		n->list[n->count++] = (int)rd_u32(&r);
 	}
-	return 1;
+	return VERDICT_LIST;
 }
 
 static bool listed(const struct census *n, int rank)
@@ -237,13 +267,13 @@ static bool listed(const struct census *n, int rank)
 	return false;
 }
 
-/* 1: the list is there; 0: @rank does not collect, on to the next; -1: @st is the error. */
-static int ask(struct census *n, int rank, enum taut_status *st)
+/* GONE: @rank does not collect, on to the next. FAILED: @st is the error. */
+static enum verdict ask(struct census *n, int rank, enum taut_status *st)
 {
 	struct dial d = { .deadline = n->deadline, .connect_ns = n->connect_ns };
+	enum verdict v = VERDICT_GONE;
 	char name[160];
 	enum dial_end end;
-	int got = 0;
 
 	dial_prepare(&d, n->b, rank, FOR_SURVIVE);
 	table_name(name, sizeof(name), n->b->g->table, rank);
@@ -251,22 +281,22 @@ static int ask(struct census *n, int rank, enum taut_status *st)
 	end = dial(&d);
 	buf_cleanup(&d.reply);
 	if (end == DIAL_OK) {
-		got = get_list(n, d.fd);
+		v = get_list(n, d.fd, st);
 		close(d.fd);
 	}
 	pthread_mutex_lock(&boot_lock);
-	if (got > 0 && listed(n, n->b->rank))
-		return 1;
-	if (got > 0)
+	if (v == VERDICT_LIST && !listed(n, n->b->rank)) {
 		*st = fail(TAUT_ERR_PEER, "%s did not find rank %d among the survivors", name, n->b->rank);
-	else if (got < 0 || end == DIAL_LATE)
+		return VERDICT_FAILED;
+	}
+	if (v == VERDICT_LATE || end == DIAL_LATE) {
 		*st = fail(TAUT_ERR_TIMEOUT, "%s lives, but did not collect the survivors within %d ms", name,
 			   n->timeout_ms);
-	else if (end == DIAL_OK)
+		return VERDICT_FAILED;
+	}
+	if (v == VERDICT_GONE && end == DIAL_OK)
 		return ask(n, rank, st); /* it closed: is it dead? */
-	else
-		return 0;
-	return -1;
+	return v;
 }
 
 static enum taut_status census(struct census *n)
@@ -274,16 +304,18 @@ static enum taut_status census(struct census *n)
 	enum taut_status st = TAUT_OK;
 
 	for (int r = 0; r < n->b->g->size; r++) {
-		int got;
+		enum verdict v;
 
 		if (n->fate[r] != FATE_UNKNOWN)
 			continue;
 		if (r == n->b->rank)
 			return collect(n);
-		got = ask(n, r, &st);
-		if (got < 0)
+		v = ask(n, r, &st);
+		if (v == VERDICT_FAILED) {
+			survivors_refuse(n->b, st, taut_error_message());
 			return st;
-		if (got > 0) {
+		}
+		if (v == VERDICT_LIST) {
 			send_list(n->b, n->list, n->count); /* for those who took this rank for the lowest */
 			return TAUT_OK;
 		}

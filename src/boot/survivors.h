@@ -8,6 +8,6 @@
 /* Lock held. A rank's connection waits at @b for the list. */
 void survivors_take(struct conn *c, struct boot *b);
 void survivors_gone(struct boot *b, struct conn *c);
-void survivors_refuse(struct boot *b, const char *why);
+void survivors_refuse(struct boot *b, enum taut_status st, const char *why);
 
 #endif
