@@ -256,9 +256,10 @@ static void send_joined(struct boot *b, const uint32_t *ranks, int n)
 	conn_send(b->parent.conn, &f);
 }
 
-void edge_attach(struct boot *b, struct edge *e, struct conn *c)
+void edge_attach(struct boot *b, struct edge *e, struct conn *c, bool dialled)
 {
 	const struct table *t = b->g->table;
+	struct buf f = { 0 };
 
 	if (e->conn)
 		conn_close(e->conn); /* the other side knows that this one is dead */
@@ -270,6 +271,11 @@ void edge_attach(struct boot *b, struct edge *e, struct conn *c)
 	if (!c->local && !(table_has(t, e->rank) && table_has(t, b->rank) && table_same_node(t, e->rank, b->rank))) {
 		c->heartbeat = b->heartbeat;
 		service_at(now_ns() + c->heartbeat);
+	}
+	if (dialled) {
+		c->confirmed = true;
+		frame_end(&f, frame_begin(&f, FRAME_BEAT));
+		conn_send(c, &f);
 	}
 	send_event(b, c);
 	if (e == &b->parent && !b->joined)
@@ -291,7 +297,7 @@ bool edge_accept(struct boot *b, int rank, struct conn *c, const char **why)
 	if (e == &b->parent && (e->conn || b->dialling_parent))
 		return false;
 	accept_ok(c, NULL);
-	edge_attach(b, e, c);
+	edge_attach(b, e, c, false);
 	return true;
 }
 
@@ -313,7 +319,10 @@ void edge_closed(struct conn *c, const char *why)
 	if (!e || e->conn != c)
 		return;
 	e->conn = NULL;
-	if (!b->closing)
+	/* A dial that was given up, by the living too. If it was a death, others see it as well. */
+	if (!c->confirmed)
+		pthread_cond_broadcast(&b->cond);
+	else if (!b->closing)
 		event_dead(b->g, c->peer, why);
 }
 
@@ -423,6 +432,7 @@ void edge_frame(struct conn *c, const struct frame *f)
 
 	if (!e || e->conn != c)
 		return;
+	c->confirmed = true;
 	switch (f->type) {
 	case FRAME_JOINED:
 		frame_joined(b, f);

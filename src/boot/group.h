@@ -115,7 +115,8 @@ struct edge *edge_find(struct boot *b, int rank);
 
 /* A proven connection becomes the edge to @rank. False: refused, @why says it. */
 bool edge_accept(struct boot *b, int rank, struct conn *c, const char **why);
-void edge_attach(struct boot *b, struct edge *e, struct conn *c);
+/* @dialled: from here; then the first frame confirms it to the other side. */
+void edge_attach(struct boot *b, struct edge *e, struct conn *c, bool dialled);
 struct edge *edge_adopt(struct boot *b, int rank);
 /* A frame came on an edge, or the edge closed. */
 void edge_frame(struct conn *c, const struct frame *f);

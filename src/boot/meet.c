@@ -227,7 +227,7 @@ int join_dial(struct join *j, int rank)
 	c = conn_new(d.fd, d.local);
 	if (!c)
 		return DIAL_UNREACHED;
-	edge_attach(b, edge_find(b, rank), c);
+	edge_attach(b, edge_find(b, rank), c, true);
 	return DIAL_OK;
 }
 
@@ -470,6 +470,8 @@ static enum taut_status checkin(struct join *j, const struct meeting *m)
 		if (end == DIAL_OK)
 			return TAUT_OK;
 		refused = end == DIAL_GONE ? refused + 1 : 0;
+		if (refused && !m->may_come)
+			pause = 5 * MS;
 		if (!g->has_event &&
 		    (is_final(end, &d) || now_ns() + pause >= j->deadline || (refused > 3 && !m->may_come)))
 			fail_checkin(j, m, end, &d);

@@ -51,7 +51,7 @@ static bool hang_below(struct boot *b, int rank)
 		return false;
 	}
 	b->parent.rank = rank;
-	edge_attach(b, &b->parent, c);
+	edge_attach(b, &b->parent, c, true);
 	log_debug(LOG_BOOT, "rank %d hangs below rank %d now", b->rank, rank);
 	return true;
 }

@@ -54,6 +54,7 @@ struct conn {
 	uint64_t seen, sent; /* when bytes last came and went */
 	struct boot *b;	     /* EDGE, SURVIVOR: the rank here */
 	int peer;	     /* EDGE, SURVIVOR: the rank there */
+	bool confirmed;	     /* EDGE: the dialler has it too; it may give up after our ACCEPT */
 	uint64_t heartbeat;  /* ns between signs of life; 0: same machine */
 };
 

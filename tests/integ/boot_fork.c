@@ -42,7 +42,10 @@ static void in_child(struct boot *b)
 	boot_report(b, TAUT_ERR_NET, "nothing");
 	boot_query_call(b, 1);
 	boot_close(b);
+	/* The thread sanitizer ends a child of a process with threads that starts one. */
+#ifndef __SANITIZE_THREAD__
 	group_of_one();
+#endif
 }
 
 static int rank_main(int rank)
@@ -76,9 +79,12 @@ static int rank_main(int rank)
 
 static int again_and_again(int rank)
 {
-	int fds = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+	int fds, threads;
 
 	(void)rank;
+	group_of_one(); /* a sanitizer starts a thread with the first one */
+	fds = count_entries("/proc/self/fd");
+	threads = count_entries("/proc/self/task");
 	for (int i = 0; i < 50; i++)
 		group_of_one();
 	CHECK(count_entries("/proc/self/fd") == fds);
