@@ -166,6 +166,8 @@ struct exec_span {
 };
 /* The piece of @ref + @run in the channel's present slice. */
 struct exec_span exec_span_of(const struct exec_task *t, const struct exec_chan *c, struct sched_ref ref, int run);
+/* Bytes of part @part of a block in that slice (regular layouts). */
+size_t exec_part_len(const struct exec_task *t, const struct exec_chan *c, int part);
 /* The message step, the mapped steps and the messages: advance one piece. */
 enum exec_step exec_msg_piece(struct exec_task *t, struct exec_chan *c, const struct sched_step *s);
 enum exec_step exec_mapped_piece(struct exec_task *t, struct exec_chan *c, const struct sched_step *s);

@@ -50,6 +50,13 @@ struct exec_span exec_span_of(const struct exec_task *t, const struct exec_chan 
 	return (struct exec_span){ base + start * call->elem, min_size(t->piece, end - start) * call->elem };
 }
 
+size_t exec_part_len(const struct exec_task *t, const struct exec_chan *c, int part)
+{
+	size_t start = c->first + (c->slice * (size_t)t->call.plan->sched->per_block + (size_t)part) * t->piece;
+
+	return start < c->end ? min_size(t->piece, c->end - start) * t->call.elem : 0;
+}
+
 static size_t longest(const struct exec_layout *l, int blocks)
 {
 	size_t most = 0;

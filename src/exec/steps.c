@@ -368,7 +368,10 @@ enum exec_step exec_msg_piece(struct exec_task *t, struct exec_chan *c, const st
 	enum exec_step r = EXEC_MOVED;
 	int n;
 
-	x.len = x.src.p ? x.src.len : x.dst.len;
+	if (s->src.buf == BUF_NONE && s->dst.buf == BUF_NONE) /* passed on without a place of its own */
+		x.len = exec_part_len(t, c, c->run % p->sched->per_block);
+	else
+		x.len = x.src.p ? x.src.len : x.dst.len;
 	n = piece_run(t, s, x.len);
 	x.len *= (size_t)n;
 	x.ll = goes_by_ll(p, x.len);

@@ -83,6 +83,7 @@ struct sched_ref {
  * V is stored to dst unless that is BUF_NONE, and sent to every rank in `to`.
  * So: send, recv, recv+reduce, recv+copy+send, recv+reduce+send, recv+reduce+copy+send and
  * copy are one form. An n-ary reduction of 16- and 8-bit floats accumulates in fp32.
+ * A step with neither src nor dst passes messages on; its run begins with part 0 of a block.
  * STEP_REDUCE is the local reduction dst = a op b (a is `src`, b is `src2`, in this order).
  * A run of nchunks consecutive chunks is handled chunk by chunk, in order, as nchunks
  * messages. What is sent as a run is received as a run of the same length, so that an executor
