@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "bench_coll.h"
 #include "boot/boot.h"
 #include "cmd.h"
 #include "comm/comm.h"
@@ -27,6 +28,7 @@
 #define NAME "taut tune"
 
 enum { CASES_MAX = 32, RANKS_MAX = 1024, GRACE_MS = 3000 };
+_Static_assert(CASES_MAX / 2 == 16 && RANKS_MAX == 1024, "what take_option() says");
 
 static const char help[] =
 	"usage: taut tune [OPTION...]\n"
@@ -38,19 +40,23 @@ static const char help[] =
 	"\n"
 	"  -n, --ranks LIST  numbers of ranks, as 2,4,8; default: 2, 4, 8 ... up to the processors\n"
 	"  -w, --wire WIRE   auto (shared memory), tcp (over loopback), or all; default: all\n"
-	"  -q, --quick       fewer sizes, about ten seconds\n"
+	"  -c, --collectives LIST  measure only these, as all_reduce,broadcast\n"
+	"  -t, --time S      seconds to measure; default: 45, with --quick 6\n"
+	"  -q, --quick       fewer sizes, each once\n"
 	"  -o, --out FILE    write FILE; default: TAUT_TUNE_FILE, else the file in the cache folder\n"
 	"      --json        print the result as JSON\n"
 	"  -h, --help        this text\n"
 	"\n"
-	"Lines of the file for other numbers of ranks or machines are kept. Quiet machines give\n"
-	"good files: end other work first.\n"
+	"Lines of the file for what was not measured are kept. Quiet machines give good files: end\n"
+	"other work first.\n"
 	"\n"
 	"Exit status: 0, 1 when something failed, 2 usage.\n";
 
 static const struct option options[] = {
 	{ "ranks", required_argument, NULL, 'n' },
 	{ "wire", required_argument, NULL, 'w' },
+	{ "collectives", required_argument, NULL, 'c' },
+	{ "time", required_argument, NULL, 't' },
 	{ "quick", no_argument, NULL, 'q' },
 	{ "out", required_argument, NULL, 'o' },
 	{ "json", no_argument, NULL, 'j' },
@@ -60,6 +66,8 @@ static const struct option options[] = {
 
 struct tune_opts {
 	int ranks[CASES_MAX], nranks;
+	unsigned colls; /* bits */
+	double seconds; /* 0: not given */
 	bool shm, tcp, quick, json;
 	const char *out;
 };
@@ -111,26 +119,85 @@ static bool parse_wire(struct tune_opts *o, const char *text)
 	return o->shm || o->tcp;
 }
 
+/* The collective that @text names up to its end or a comma; -1: none. */
+static int find_coll(const char *text)
+{
+	char word[64];
+	const struct bench_coll *c;
+
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ","), text);
+	c = bench_coll_find(word);
+	for (int i = 0; c && i < COLL_COUNT; i++)
+		if (!strcmp(sched_coll_name((enum sched_coll)i), c->name))
+			return i;
+	return -1;
+}
+
+static bool parse_colls(struct tune_opts *o, const char *text)
+{
+	o->colls = 0;
+	for (;;) {
+		int coll = find_coll(text);
+
+		if (coll < 0)
+			return false;
+		o->colls |= 1u << coll;
+		text += strcspn(text, ",");
+		if (!*text)
+			return true;
+		text++;
+	}
+}
+
+static bool parse_seconds(struct tune_opts *o, const char *text)
+{
+	char *end;
+
+	o->seconds = strtod(text, &end);
+	return end != text && !*end && o->seconds > 0 && o->seconds <= 86400;
+}
+
+/* A sentence about an option's argument is bad, NULL when it is good. */
+static const char *take_option(struct tune_opts *o, int c, const char *arg)
+{
+	switch (c) {
+	case 'n':
+		return parse_ranks(o, arg) ? NULL : "want at most 16 numbers from 2 to 1024, as in 2,4,8";
+	case 'w':
+		return parse_wire(o, arg) ? NULL : "want auto, tcp or all";
+	case 'c':
+		return parse_colls(o, arg) ? NULL : "want collectives, as in all_reduce,broadcast";
+	case 't':
+		return parse_seconds(o, arg) ? NULL : "want seconds, more than 0";
+	case 'q':
+		o->quick = true;
+		return NULL;
+	case 'j':
+		o->json = true;
+		return NULL;
+	default:
+		o->out = arg;
+		return NULL;
+	}
+}
+
 /* 0 to go on, else the exit status + 1. */
 static int parse(struct tune_opts *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "n:w:qo:h", options, NULL)) != -1) {
-		if (c == 'n' && !parse_ranks(o, optarg))
-			return 1 + usage_error(NAME, "--ranks %s: want at most %d numbers from 2 to %d, as in 2,4,8",
-					       optarg, CASES_MAX / 2, RANKS_MAX);
-		if (c == 'w' && !parse_wire(o, optarg))
-			return 1 + usage_error(NAME, "--wire %s: want auto, tcp or all", optarg);
+	while ((c = getopt_long(argc, argv, "n:w:c:t:qo:h", options, NULL)) != -1) {
+		const char *bad;
+
 		if (c == 'h') {
 			fputs(help, stdout);
 			return 1 + finish_output(NAME);
 		}
 		if (c == '?')
 			return 1 + usage_error(NAME, "bad command line");
-		o->quick = o->quick || c == 'q';
-		o->json = o->json || c == 'j';
-		o->out = c == 'o' ? optarg : o->out;
+		bad = take_option(o, c, optarg);
+		if (bad)
+			return 1 + usage_error(NAME, "-%c %s: %s", c, optarg, bad);
 	}
 	if (optind < argc)
 		return 1 + usage_error(NAME, "\"%s\" is too much", argv[optind]);
@@ -233,6 +300,8 @@ static void set_effort(struct job *j)
 {
 	double total = j->opts->quick ? 6 : 45, weights = 0;
 
+	if (j->opts->seconds > 0)
+		total = j->opts->seconds;
 	j->sizes = j->opts->quick ? (struct tune_sizes){ 8, 2 << 20, 16 } : (struct tune_sizes){ 8, 32 << 20, 4 };
 	for (int i = 0; i < j->ncases; i++)
 		weights += j->cases[i].c.machine.one_wire ? 1 : 2;
@@ -254,7 +323,7 @@ static enum taut_status run_case(struct job *j, struct job_case *jc)
 	enum taut_status st;
 
 	j->now = jc->seconds;
-	st = tune_plan(&jc->points, &jc->c, &j->sizes);
+	st = tune_plan(&jc->points, &jc->c, &j->sizes, j->opts->colls);
 	if (!st)
 		st = tune_measure(&jc->points, &m);
 	j->part += jc->seconds;
@@ -500,7 +569,7 @@ static enum taut_status detect(bool *launched)
 
 int cmd_tune(int argc, char **argv)
 {
-	struct tune_opts o = { .shm = true, .tcp = true };
+	struct tune_opts o = { .shm = true, .tcp = true, .colls = ~0u };
 	struct job *j;
 	bool launched;
 	int rc = parse(&o, argc, argv);

@@ -155,12 +155,13 @@ static bool worth_measuring(const struct tune_point *p, bool smallest)
 	return p->bytes >= (p->mapped ? MAPPED_MIN : 1);
 }
 
-enum taut_status tune_plan(struct tune_points *out, const struct tune_case *at, const struct tune_sizes *sizes)
+enum taut_status tune_plan(struct tune_points *out, const struct tune_case *at, const struct tune_sizes *sizes,
+			   unsigned colls)
 {
 	enum taut_status st = TAUT_OK;
 
 	for (int c = 0; c < COLL_COUNT && !st; c++)
-		for (int mapped = 0; mapped <= at->mapped && !st; mapped++)
+		for (int mapped = 0; mapped <= at->mapped && !st && colls >> c & 1; mapped++)
 			for (size_t bytes = sizes->min; bytes <= sizes->max && !st; bytes *= sizes->factor) {
 				struct tune_point p = { .at = at, .coll = (enum sched_coll)c, .mapped = mapped };
 

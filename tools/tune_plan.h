@@ -33,8 +33,10 @@ struct tune_sizes {
 	size_t min, max, factor;
 };
 
-/* Appends the points of @at, which must outlive them. Depends on what all ranks share only. */
-enum taut_status tune_plan(struct tune_points *out, const struct tune_case *at, const struct tune_sizes *sizes);
+/* Appends the points of @at, which must outlive them, for the collectives whose bit (1 << enum
+ * sched_coll) is in @colls. Depends on what all ranks share only. */
+enum taut_status tune_plan(struct tune_points *out, const struct tune_case *at, const struct tune_sizes *sizes,
+			   unsigned colls);
 void tune_points_free(struct tune_points *points);
 
 /* The numbers of @numbers with the cores, wire and limits of @at. */

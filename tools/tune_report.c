@@ -107,7 +107,8 @@ static bool was_measured(const struct tune_report *r, const struct tune_best *li
 	for (int i = 0; i < r->points->n; i++) {
 		const struct tune_case *c = r->points->p[i].at;
 
-		if (c->nranks == line->nranks && (c->machine.one_wire ? c->nranks : c->nodes) == line->nodes)
+		if (r->points->p[i].coll == line->coll && c->nranks == line->nranks &&
+		    (c->machine.one_wire ? c->nranks : c->nodes) == line->nodes)
 			return true;
 	}
 	return false;

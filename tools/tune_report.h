@@ -14,7 +14,7 @@ struct tune_report {
 };
 
 /* Writes the tuning file: the numbers, and the best ways. Lines of @old (may be NULL) for
- * numbers of ranks and machines that were not measured stay. */
+ * collectives, numbers of ranks and of machines that were not measured stay. */
 enum taut_status tune_report_save(const struct tune_report *r, const struct tune *old);
 /* To standard output. */
 enum taut_status tune_report_text(const struct tune_report *r);
