@@ -4,6 +4,17 @@
 
 static char mark[64];
 
+/* A process in exec() shows no environment for a moment. */
+static void wait_until_marked(const char *text, char state, int want)
+{
+	for (int i = 0; i < PATIENCE_S * 20; i++) {
+		if (count_marked_in_state(text, state) >= want)
+			return;
+		pause_ms(50);
+	}
+	CHECK(!"the ranks are there");
+}
+
 /* Ranks with children of their own, which say "up" and stay. */
 static pid_t start_job(int out, int err, const char *script)
 {
@@ -11,7 +22,7 @@ static pid_t start_job(int out, int err, const char *script)
 	pid_t pid = TAUT_START(out, err, "run", "-n", "4", "--env", mark, "sh", "-c", (char *)script);
 
 	wait_for(out, "up\n", 4);
-	CHECK(count_marked(mark) >= 8);
+	wait_until_marked(mark, 0, 8); /* each with its sleep */
 	return pid;
 }
 
@@ -42,17 +53,6 @@ static void a_rank_that_leaves_children(void)
 	CHECK(!strcmp(text, "x\nx\n"));
 }
 
-/* Processes with @text in their environment that are stopped: state T. */
-static void wait_until_stopped(const char *text, int want)
-{
-	for (int i = 0; i < PATIENCE_S * 20; i++) {
-		if (count_marked_in_state(text, 'T') >= want)
-			return;
-		pause_ms(50);
-	}
-	CHECK(!"the ranks stop");
-}
-
 static void a_stopped_rank_is_ended_too(void)
 {
 	int out = output_file(), err = output_file();
@@ -62,7 +62,7 @@ static void a_stopped_rank_is_ended_too(void)
 	pid = TAUT_START(out, err, "run", "-n", "2", "--env", mark, "sh", "-c",
 			 "trap 'echo bye; exit 0' TERM; echo up; kill -STOP $$");
 	wait_for(out, "up\n", 2);
-	wait_until_stopped(mark, 2);
+	wait_until_marked(mark, 'T', 2);
 	kill(pid, SIGTERM);
 	CHECK(taut_wait(pid) == 128 + SIGTERM);
 	wait_for(out, "bye\n", 2); /* it saw the signal, instead of being killed in its sleep */
