@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -280,6 +281,18 @@ static int launch_threads(struct job *job)
 
 /* --- Entry --- */
 
+static bool log_to_file(void)
+{
+	struct config cfg;
+	bool file;
+
+	if (config_load(&cfg))
+		return false;
+	file = cfg.log_file[0] != '\0';
+	config_cleanup(&cfg);
+	return file;
+}
+
 static struct job *make_job(const struct bench_opts *opts, const struct limits *limits)
 {
 	struct job *job = mmap(NULL, sizeof(*job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -292,7 +305,7 @@ static struct job *make_job(const struct bench_opts *opts, const struct limits *
 	job->limits = limits;
 	job->ncpus = limits_cpus(job->cpus, LIMITS_MAX_CORES);
 	log_job = job;
-	log_set_sink(log_line, NULL);
+	log_set_sink(log_to_file() ? NULL : log_line, NULL);
 	set_environment(opts);
 	return job;
 }
