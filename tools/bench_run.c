@@ -41,9 +41,34 @@ struct runner {
 
 /* --- Agreement: counts and times must be the same on all ranks --- */
 
+/* By a collective that is not being measured: its algorithm may be set to one that wants
+ * shared buffers. */
+static enum taut_status agree(struct runner *r, double *values, int n, enum taut_op op)
+{
+	double *all;
+	enum taut_status st;
+
+	if (r->opts->coll->kind != BENCH_ALL_REDUCE)
+		return taut_all_reduce(values, values, (size_t)n, TAUT_FLOAT64, op, r->comm, NULL);
+	all = mem_calloc((size_t)n * (size_t)r->size, sizeof(*all));
+	if (!all)
+		return fail(TAUT_ERR_NOMEM, "no memory for %d times of %d ranks", n, r->size);
+	st = taut_all_gather(values, all, (size_t)n, TAUT_FLOAT64, r->comm, NULL);
+	for (int i = 0; i < n * r->size && !st; i++) {
+		double *v = &values[i % n];
+
+		if (i < n)
+			*v = all[i];
+		else
+			*v = op == TAUT_MAX ? fmax(*v, all[i]) : *v + all[i];
+	}
+	mem_free(all);
+	return st;
+}
+
 static enum taut_status agree_max(struct runner *r, double *values, int n)
 {
-	return taut_all_reduce(values, values, (size_t)n, TAUT_FLOAT64, TAUT_MAX, r->comm, NULL);
+	return agree(r, values, n, TAUT_MAX);
 }
 
 static enum taut_status meet(struct runner *r)
@@ -157,11 +182,13 @@ static enum taut_status check(struct runner *r, struct bench_side *out, const st
 			      const struct bench_buffers *b, bool in_place)
 {
 	size_t wrong = 0;
+	double sum;
 	enum taut_status st = bench_check(&wrong, r->table, c, b, root_of(r, r->row), in_place);
 
-	out->wrong = (long long)wrong;
+	sum = (double)wrong;
 	if (!st)
-		st = taut_all_reduce(&out->wrong, &out->wrong, 1, TAUT_INT64, TAUT_SUM, r->comm, NULL);
+		st = agree(r, &sum, 1, TAUT_SUM);
+	out->wrong = (long long)sum;
 	return st;
 }
 
@@ -317,10 +344,10 @@ static enum taut_status memory_fits(struct runner *r)
 {
 	size_t need = (r->buffers.a_len + r->buffers.b_len) * (size_t)taut_comm_local_size(r->comm);
 	size_t have = bench_memory_available();
-	double fits = need && have && need > have ? 0 : 1;
-	enum taut_status st = taut_all_reduce(&fits, &fits, 1, TAUT_FLOAT64, TAUT_MIN, r->comm, NULL);
+	double short_of = need && have && need > have ? 1 : 0;
+	enum taut_status st = agree_max(r, &short_of, 1);
 
-	if (st || fits > 0)
+	if (st || short_of == 0)
 		return st;
 	return fail(TAUT_ERR_NOMEM,
 		    "the buffers of %d ranks take %zu MiB, this machine has %zu: use smaller --sizes or fewer ranks",
