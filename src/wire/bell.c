@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,17 @@ static struct {
 	bool used[BELLS];
 } home = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+bool bell_needs_fence = true;
+static bool sleepers_fence; /* bell_arm() can make the stores of registered processes visible */
+
+static void register_process(void)
+{
+	bool ok = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+
+	bell_needs_fence = !ok;
+	sleepers_fence = ok;
+}
+
 static enum taut_status home_open(void)
 {
 	size_t len = BELLS * sizeof(struct wire_bell);
@@ -39,6 +51,7 @@ static enum taut_status home_open(void)
 	if (home.bells == MAP_FAILED)
 		goto err_close;
 	home.owner = getpid();
+	register_process();
 	for (int i = 0; i < BELLS; i++)
 		home.used[i] = false;
 	return TAUT_OK;
@@ -118,9 +131,10 @@ uint32_t bell_arm(struct wire_bell *b)
 {
 	uint32_t seen = atomic_load(&b->rings);
 
-	/* seq_cst: pairs with the fence in bell_ring(), so that either the ringer sees the
-	 * sleeper or the sleeper sees the work. */
+	/* Either a ringer sees the sleeper from here on, or its work is visible after the barrier. */
 	atomic_fetch_add(&b->sleepers, 1);
+	if (sleepers_fence)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 	return seen;
 }
 

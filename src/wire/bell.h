@@ -2,11 +2,12 @@
 /* A rank sleeps on its bell when nothing has come for a while; whoever gives it a message
  * or a credit through shared memory rings it. A bell is a word in memory that the
  * processes of a machine share: all bells of a process lie in one memfd, whose descriptor travels with
- * each connection. Ringing a bell that nobody sleeps on costs a fence and a load. */
+ * each connection. Ringing a bell that nobody sleeps on costs a load. */
 #ifndef WIRE_BELL_H
 #define WIRE_BELL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -31,11 +32,19 @@ void bell_sleep(struct wire_bell *b, uint32_t seen, uint64_t timeout_ns);
 void bell_disarm(struct wire_bell *b);
 
 void bell_ring_slow(struct wire_bell *b);
+/* True when sleepers cannot make this process's stores visible (see bell_arm()), so that each
+ * ring needs a fence. */
+extern bool bell_needs_fence;
 static inline void bell_ring(struct wire_bell *b)
 {
-	/* The store that made the work visible must come before the look at `sleepers`. */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&b->sleepers, memory_order_relaxed))
+	/* The store that made the work visible must come before the look at `sleepers`. The
+	 * processor may swap the two; a sleeper makes up for it with a barrier on all processors
+	 * that run ranks, which costs the sleeper some microseconds and the ringer nothing. */
+	if (__builtin_expect(bell_needs_fence, false))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&b->sleepers, memory_order_relaxed) != 0, false))
 		bell_ring_slow(b);
 }
 

@@ -62,6 +62,7 @@ struct shm_conn {
 	uint32_t slot;	    /* next slot, likewise */
 	uint32_t line_seen; /* sender: consumed lines as last read; receiver: as last written */
 	uint32_t slot_seen;
+	uint32_t misses;	/* looks at the last line of a message */
 	int fd;			/* sender: where the receiver's bell comes from; else -1 */
 	struct wire_bell *bell; /* the peer's; NULL: not known yet */
 };
@@ -291,6 +292,36 @@ static inline void ring_peer(struct shm_conn *c)
 		find_bell(c);
 }
 
+/* Ask for lines that will be written: the receiver has read them, and to write them one after
+ * the other without asking first costs a trip between the cores for each. Measured: 512 bytes
+ * back and forth in 0.32 us instead of 0.44, two ranks, Sapphire Rapids. */
+#define OWN_BYTES ((size_t)4096) /* beyond, a message is bound by bandwidth */
+static inline void own_line(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
+static inline void own_slot(const struct shm_conn *c, size_t len)
+{
+	const unsigned char *p = c->data + (c->slot % c->nslots) * c->base.slot_bytes;
+
+	if (len > OWN_BYTES)
+		return;
+	for (size_t i = 0; i < len; i += LINE)
+		own_line(p + i);
+	own_line(&c->seg->slots[c->slot % c->nslots]);
+}
+
+static inline void own_ll(const struct shm_conn *c, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		own_line(&c->seg->lines[(c->line + i) % LL_LINES]);
+}
+
 /* --- ll --- */
 static enum wire_result shm_send_ll(struct wire_conn *base, const void *buf, size_t len, uint32_t sig)
 {
@@ -304,6 +335,8 @@ static enum wire_result shm_send_ll(struct wire_conn *base, const void *buf, siz
 		if (c->line + need - c->line_seen > LL_LINES)
 			return WIRE_AGAIN;
 	}
+	if (need > 1)
+		own_ll(c, need);
 	for (; len > LL_DATA; len -= LL_DATA, from += LL_DATA) {
 		struct shm_line *l = &c->seg->lines[c->line % LL_LINES];
 
@@ -316,6 +349,7 @@ static enum wire_result shm_send_ll(struct wire_conn *base, const void *buf, siz
 	memcpy(l->data, from, len);
 	atomic_store_explicit(&l->flag, flag_of(c->line++, sig), memory_order_release);
 	ring_peer(c);
+	own_ll(c, need); /* the next message is likely to be of this size */
 	return WIRE_DONE;
 }
 
@@ -334,12 +368,14 @@ static enum wire_result shm_recv_ll(struct wire_conn *base, void *buf, size_t le
 	struct shm_conn *c = shm_of(base);
 	uint32_t need = len <= LL_DATA ? 1 : (uint32_t)((len + LL_DATA - 1) / LL_DATA);
 	unsigned char *to = buf;
-	/* The last line is written last: when it is there, all are. Looking at the first as
-	 * well finds a mismatch of shorter messages. */
-	enum wire_result r = line_state(&c->seg->lines[c->line % LL_LINES], c->line, sig);
+	/* The last line is written last: when it is there, all are. The others are left alone until
+	 * then, or they would go back and forth while they are written; but now and then the first is
+	 * looked at, which finds the message of another call that is shorter. */
+	uint32_t look = need > 1 && ++c->misses % 64 == 0 ? c->line : c->line + need - 1;
+	enum wire_result r = line_state(&c->seg->lines[look % LL_LINES], look, sig);
 
-	if (r == WIRE_DONE && need > 1)
-		r = line_state(&c->seg->lines[(c->line + need - 1) % LL_LINES], c->line + need - 1, sig);
+	if (r == WIRE_DONE && look != c->line + need - 1)
+		r = WIRE_AGAIN;
 	if (r != WIRE_DONE)
 		return r;
 	for (uint32_t i = 0; i < need; i++, to += LL_DATA) {
@@ -381,6 +417,7 @@ static void shm_send_commit(struct wire_conn *base, size_t len, uint32_t sig)
 	s->len = len;
 	atomic_store_explicit(&s->flag, flag_of(c->slot++, sig), memory_order_release); /* payload before flag */
 	ring_peer(c);
+	own_slot(c, len); /* the next message is likely to be of this size */
 }
 
 static enum wire_result shm_send(struct wire_conn *base, const void *buf, size_t len, uint32_t sig)
@@ -389,6 +426,7 @@ static enum wire_result shm_send(struct wire_conn *base, const void *buf, size_t
 
 	if (!p)
 		return WIRE_AGAIN;
+	own_slot(shm_of(base), len);
 	memcpy(p, buf, len);
 	shm_send_commit(base, len, sig);
 	return WIRE_DONE;
