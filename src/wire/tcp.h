@@ -55,7 +55,7 @@ struct tcp_out {
 	const unsigned char *buf;
 	uint32_t len, sig;
 	uint8_t parts, missing; /* parts that are not wholly in the kernel */
-	enum { TCP_BY_REF, TCP_BY_SLOT, TCP_BY_COPY } kind;
+	bool in_slot;		/* of send_ptr(); else the caller's bytes, or a copy */
 };
 struct tcp_tx_sock {
 	int fd;
@@ -67,7 +67,6 @@ struct tcp_tx {
 	struct tcp_tx_sock *socks;
 	uint32_t head, tail; /* oldest and next message */
 	struct tcp_out out[TCP_QUEUE];
-	unsigned refs;			 /* queued messages whose buffers are the caller's */
 	unsigned nslots, slot, composed; /* slots; next to hand out; how many are queued */
 	unsigned char **slots;		 /* each allocated when first used */
 	unsigned char *copies;		 /* TCP_QUEUE pieces of ll_max bytes, likewise */

@@ -101,9 +101,7 @@ static void batch_taken(struct tcp_tx *tx, unsigned i, size_t n)
 static void pop_sent(struct tcp_tx *tx)
 {
 	for (; tx->head != tx->tail && !out_at(tx, tx->head)->missing; tx->head++) {
-		if (out_at(tx, tx->head)->kind == TCP_BY_REF)
-			tx->refs--;
-		else if (out_at(tx, tx->head)->kind == TCP_BY_SLOT)
+		if (out_at(tx, tx->head)->in_slot)
 			tx->composed--;
 	}
 }
@@ -170,13 +168,11 @@ enum wire_result tcp_send(struct wire_conn *c, const void *buf, size_t len, uint
 		return tcp_broken(&tx->conn);
 	if (is_full(tx))
 		return WIRE_AGAIN;
-	tx->refs++;
 	enqueue(tx, &(struct tcp_out){ .buf = buf,
 				       .len = (uint32_t)len,
 				       .sig = sig,
 				       .parts = (uint8_t)parts,
-				       .missing = (uint8_t)parts,
-				       .kind = TCP_BY_REF });
+				       .missing = (uint8_t)parts });
 	return c->broken ? tcp_broken(&tx->conn) : WIRE_DONE;
 }
 
@@ -211,9 +207,8 @@ static enum wire_result queue_copy(struct tcp_tx *tx, const void *buf, size_t le
 		tx->socks[0].seq = tx->tail;
 		tx->socks[0].done = done;
 	}
-	*out_at(tx, tx->tail++) = (struct tcp_out){
-		.buf = copy, .len = (uint32_t)len, .sig = sig, .parts = 1, .missing = 1, .kind = TCP_BY_COPY
-	};
+	*out_at(tx, tx->tail++) =
+		(struct tcp_out){ .buf = copy, .len = (uint32_t)len, .sig = sig, .parts = 1, .missing = 1 };
 	return WIRE_DONE;
 }
 
@@ -267,7 +262,7 @@ void tcp_send_commit(struct wire_conn *c, size_t len, uint32_t sig)
 				       .sig = sig,
 				       .parts = (uint8_t)parts,
 				       .missing = (uint8_t)parts,
-				       .kind = TCP_BY_SLOT });
+				       .in_slot = true });
 	tx->slot = (tx->slot + 1) % tx->nslots;
 	if (c->broken)
 		tcp_broken(&tx->conn);
@@ -275,7 +270,7 @@ void tcp_send_commit(struct wire_conn *c, size_t len, uint32_t sig)
 
 bool tcp_send_idle(struct wire_conn *c)
 {
-	return !tcp_tx_of(c)->refs || c->broken; /* a broken one reads no buffers */
+	return tcp_tx_of(c)->head == tcp_tx_of(c)->tail || c->broken; /* a broken one reads no buffers */
 }
 
 /* The oldest message that is not wholly sent is the one that the receiver waits for, or

@@ -71,8 +71,8 @@ struct wire_ops {
 	 * send_commit() posts @len bytes of it. */
 	void *(*send_ptr)(struct wire_conn *c);
 	void (*send_commit)(struct wire_conn *c, size_t len, uint32_t sig);
-	/* Have the bytes of all send() been taken, so that their buffers may be written again?
-	 * (optional) NULL: always, send() copies. */
+	/* (optional) Is nothing left that only poll() would send? Until then the buffers of send() are read,
+	 * and a rank that stops polling keeps its peer waiting. NULL: always so, send() copies. */
 	bool (*send_idle)(struct wire_conn *c);
 
 	/* --- Receiving, in order. --- */
