@@ -68,6 +68,22 @@ static enum exec_step advance_chan(struct exec_task *t, struct exec_chan *c)
 	return EXEC_MOVED;
 }
 
+/* Is nothing left that only polls would send? This rank may not poll again for long, and
+ * values composed in slots and copies of small messages may still wait for room in a socket. */
+static bool all_sent(const struct exec_task *t)
+{
+	const struct exec_plan *p = t->call.plan;
+	size_t n = t->net->polls ? (size_t)p->channels * p->sched->npeers : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct wire_conn *tx = p->links[i]->tx;
+
+		if (tx && tx->ops->send_idle && !tx->ops->send_idle(tx))
+			return false;
+	}
+	return true;
+}
+
 static enum exec_step advance_coll(struct exec_task *t)
 {
 	bool moved = false;
@@ -84,7 +100,7 @@ static enum exec_step advance_coll(struct exec_task *t)
 		moved |= r == EXEC_MOVED;
 	}
 	/* The caller may have its buffers back when no send reads them any more. */
-	if (!t->nopen && exec_may_write(t, NULL, 0) && !t->npending) {
+	if (!t->nopen && exec_may_write(t, NULL, 0) && !t->npending && all_sent(t)) {
 		t->done = true;
 		return EXEC_MOVED;
 	}

@@ -110,7 +110,7 @@ static enum exec_step send_copy(struct exec_task *t, struct exec_link *l, const 
 		return from_wire(l->tx->ops->send_ll(l->tx, p, x->len, t->call.sig));
 	slot = l->tx->ops->send_ptr(l->tx);
 	if (!slot)
-		return EXEC_BLOCKED;
+		return l->tx->broken ? EXEC_FAILED : EXEC_BLOCKED;
 	copy_bytes(slot, p, x->len);
 	l->tx->ops->send_commit(l->tx, x->len, t->call.sig);
 	return EXEC_MOVED;

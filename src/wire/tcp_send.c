@@ -237,6 +237,8 @@ void *tcp_send_ptr(struct wire_conn *c)
 	struct tcp_tx *tx = tcp_tx_of(c);
 	unsigned char **slot = &tx->slots[tx->slot];
 
+	if (c->broken)
+		tcp_broken(&tx->conn); /* the sentence */
 	if (c->broken || is_full(tx) || tx->composed == tx->nslots)
 		return NULL;
 	if (!*slot)
