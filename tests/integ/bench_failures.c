@@ -14,7 +14,7 @@ static void usage(char *coll, char *option, char *value, const char *says)
 
 static void fails(char *option, char *value, const char *says)
 {
-	struct ran *r = TAUT("bench", "all_reduce", "--ranks", "3", option, value);
+	struct ran *r = TAUT("bench", "all_reduce", "--ranks", "3", "--sizes", "8", option, value);
 
 	if (r->code != 1 || !strstr(r->err, says))
 		fprintf(stderr, "%s %s: %d %s\n", option, value, r->code, r->err);

@@ -24,7 +24,7 @@ int main(void)
 	CHECK(count(r->out, "all_reduce, 3 ranks (run), wire shm") == 1);
 	CHECK(count(r->out, "# Out of bounds values : 0 OK") == 1);
 
-	r = TAUT("run", "-n", "2", taut, "bench", "all_reduce", "--ranks", "5");
+	r = TAUT("run", "-n", "2", taut, "bench", "all_reduce", "--sizes", "8", "--ranks", "5");
 	CHECK(r->code == 1 && strstr(r->err, "--ranks 5: run has started 2"));
 	r = TAUT("run", "-n", "2", taut, "bench", "all_reduce", "--mode", "threads");
 	CHECK(r->code == 2 && strstr(r->err, "--mode threads: the ranks were started by run"));
