@@ -83,19 +83,27 @@ enum taut_status taut_comm_abort(struct taut_comm *comm)
 }
 
 /* --- order --- */
+/* Tickets are taken by the threads that make calls, one at a time; workers only read the count. */
 uint64_t comm_ticket(struct taut_comm *comm)
 {
-	return atomic_fetch_add_explicit(&comm->next_ticket, 1, memory_order_relaxed);
+	uint64_t ticket = atomic_load_explicit(&comm->next_ticket, memory_order_relaxed);
+
+	atomic_store_explicit(&comm->next_ticket, ticket + 1, memory_order_relaxed);
+	return ticket;
 }
 
 void comm_lock(struct taut_comm *comm, uint64_t ticket)
 {
-	/* acquire, release: what the call before wrote in @comm is seen by the next */
+	/* acquire, with the release in comm_unlock(): what the call before wrote in @comm is seen by the next */
 	if (atomic_load_explicit(&comm->serving, memory_order_acquire) == ticket)
 		return;
 	pthread_mutex_lock(&comm->lock);
+	atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
+	/* As in comm_unlock(): one of the two sees the other. */
+	atomic_thread_fence(memory_order_seq_cst);
 	while (atomic_load_explicit(&comm->serving, memory_order_acquire) != ticket)
 		pthread_cond_wait(&comm->turn, &comm->lock);
+	atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -103,9 +111,12 @@ void comm_unlock(struct taut_comm *comm)
 {
 	uint64_t next = atomic_load_explicit(&comm->serving, memory_order_relaxed) + 1;
 
-	/* seq_cst both: a waiter that took its ticket before this store is seen here, one after it sees the store. */
-	atomic_store(&comm->serving, next);
-	if (atomic_load(&comm->next_ticket) == next)
+	atomic_store_explicit(&comm->serving, next, memory_order_release);
+	/* A call on a stream may wait for this one. Without streams nobody can. */
+	if (!atomic_load_explicit(&comm->streams_used, memory_order_relaxed))
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&comm->waiters, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&comm->lock);
 	pthread_cond_broadcast(&comm->turn);
@@ -123,6 +134,8 @@ static void free_parts(struct taut_comm *comm)
 	mem_free(comm->premul);
 	mem_free(comm->scratch);
 	mem_free(comm->temp);
+	if (comm->task)
+		exec_task_cleanup(comm->task);
 	mem_free(comm->task);
 	mem_free(comm->node_of);
 	bell_destroy(comm->net.bell);

@@ -93,6 +93,8 @@ struct taut_comm {
 
 	/* order of calls */
 	_Atomic uint64_t next_ticket, serving;
+	_Atomic int waiters;
+	atomic_bool streams_used; /* from the first call on a stream */
 
 	/* running */
 	struct exec_net net;
@@ -112,6 +114,14 @@ struct taut_comm {
 	struct cost_filter *filter;
 	struct plan_entry **plans; /* by hash */
 	const struct exec_plan *last_plan;
+	struct plan_memo {
+		const struct exec_plan *plan;
+		size_t count;
+		enum sched_coll coll;
+		enum taut_type type;
+		int root;
+		bool mapped;
+	} memo; /* of the last call with regular blocks */
 
 	/* comparing calls */
 	uint64_t seq;

@@ -99,8 +99,11 @@ static enum taut_status run_part(struct op *ops, size_t n, void *stream)
 	enum taut_status st;
 
 	take_tickets(ops, n);
-	if (stream)
+	if (stream) {
+		for (size_t i = 0; i < n; i++)
+			atomic_store_explicit(&ops[i].comm->streams_used, true, memory_order_relaxed);
 		return stream_add(stream, ops, n);
+	}
 	st = ops_run(ops, n);
 	for (size_t i = 0; i < n; i++)
 		op_release(&ops[i]);

@@ -172,7 +172,8 @@ static enum taut_status plan_make(struct exec_plan *p, struct taut_comm *comm, c
 	return st ? st : resolve_links(p, comm);
 }
 
-enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped)
+static enum taut_status plan_find(const struct exec_plan **out, struct taut_comm *comm, const struct op *op,
+				  bool mapped)
 {
 	struct plan_key key = key_for(op, mapped);
 	struct plan_entry *e, **bucket;
@@ -203,6 +204,23 @@ enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, 
 	*bucket = e;
 	*out = &e->plan;
 	return TAUT_OK;
+}
+
+enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped)
+{
+	struct plan_memo *m = &comm->memo;
+	enum taut_status st;
+
+	/* A loop over one call is what small calls are: spare it the search. */
+	if (m->plan && m->count == op->count && m->coll == op->coll && m->type == op->type && m->root == op->root &&
+	    m->mapped == mapped && !op->vectors) {
+		*out = m->plan;
+		return TAUT_OK;
+	}
+	st = plan_find(out, comm, op, mapped);
+	if (!st && !op->vectors)
+		*m = (struct plan_memo){ *out, op->count, op->coll, op->type, op->root, mapped };
+	return st;
 }
 
 void plans_free(struct taut_comm *comm)

@@ -213,7 +213,6 @@ static enum taut_status run_one(struct op *op)
 	st = prepare(&r);
 	if (!st && !r.local) {
 		st = exec_run(&comm->task, 1);
-		exec_task_cleanup(comm->task);
 		if (!st && op->kind == OP_COLL)
 			finish_average(op, &comm->task->call);
 	}
@@ -291,7 +290,7 @@ static void end_running(struct running *r, bool ok)
 {
 	if (ok && !r->local)
 		finish_average(r->op, &r->task->call);
-	if (r->task && !r->local && r->task->net)
+	if (r->task)
 		exec_task_cleanup(r->task);
 	mem_free(r->task);
 	mem_free(r->scratch);
@@ -376,6 +375,7 @@ enum taut_status op_submit(struct op *op, void *stream)
 	op->ticket = comm_ticket(op->comm);
 	if (!stream)
 		return ops_run(op, 1);
+	atomic_store_explicit(&op->comm->streams_used, true, memory_order_relaxed);
 	st = op_own(op);
 	return st ? st : stream_add(stream, op, 1);
 }

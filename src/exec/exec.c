@@ -114,9 +114,7 @@ static enum exec_step advance(struct exec_task *t, enum taut_status *st)
 
 void exec_task_cleanup(struct exec_task *t)
 {
-	if (t->kind != EXEC_COLL)
-		return;
-	for (int i = 0; i < t->call.plan->channels; i++)
+	for (int i = 0; i < EXEC_MAX_CHANNELS; i++)
 		mem_free(t->chan[i].tmp);
 }
 

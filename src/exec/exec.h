@@ -131,9 +131,9 @@ struct exec_task {
 	struct exec_task *after; /* not before this one is done; NULL: at once */
 	struct exec_call call;
 	struct exec_msg msg;
-	size_t piece; /* elements of a chunk in a slice */
-	bool merge;   /* runs are contiguous everywhere and go as one message */
-	uint32_t nopen;
+	size_t piece;		    /* elements of a chunk in a slice */
+	bool merge;		    /* runs are contiguous everywhere and go as one message */
+	uint32_t nopen, shape_open; /* channels with work left, and at the start */
 	uint32_t npending;
 	struct exec_pending pending[EXEC_MAX_PENDING];
 	struct exec_chan chan[EXEC_MAX_CHANNELS];
@@ -142,7 +142,8 @@ struct exec_task {
 /* --- Plans --- */
 /* The scratch bytes that one call needs. */
 size_t exec_scratch_bytes(const struct exec_call *call);
-/* Prepares @t; no failure. */
+/* Prepares @t, which was zeroed before its first use; what it holds (working memory, the shape
+ * of the last call) serves the next until exec_task_cleanup(). */
 void exec_coll_init(struct exec_task *t, struct exec_net *net, const struct exec_call *call);
 void exec_send_init(struct exec_task *t, struct exec_net *net, const struct exec_msg *msg);
 void exec_recv_init(struct exec_task *t, struct exec_net *net, const struct exec_msg *msg);

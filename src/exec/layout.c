@@ -121,7 +121,8 @@ size_t exec_scratch_bytes(const struct exec_call *call)
 	return (size_t)p->channels * (size_t)p->sched->scratch_chunks * call_piece(call) * call->elem;
 }
 
-void exec_coll_init(struct exec_task *t, struct exec_net *net, const struct exec_call *call)
+/* The shape of a call: the same for as long as the same call is repeated. */
+static void shape_task(struct exec_task *t, const struct exec_call *call)
 {
 	const struct exec_plan *p = call->plan;
 	const struct sched *s = p->sched;
@@ -129,22 +130,42 @@ void exec_coll_init(struct exec_task *t, struct exec_net *net, const struct exec
 	size_t block = max_size(longest(&call->in_layout, sched_coll_blocks(s->coll, false, s->nranks)),
 				longest(&call->out_layout, sched_coll_blocks(s->coll, true, s->nranks)));
 
+	t->piece = call_piece(call);
+	t->shape_open = 0;
+	for (int i = 0; i < p->channels; i++) {
+		struct exec_chan *c = &t->chan[i];
+
+		channel_range(c, block, call->elem, i, p->channels);
+		c->nslices = s->nsteps ? ceil_div(c->end - c->first, parts * t->piece) : 0;
+		t->shape_open += c->nslices > 0;
+	}
+}
+
+static bool same_shape(const struct exec_call *a, const struct exec_call *b)
+{
+	return a->plan == b->plan && !b->plan->vectors && a->elem == b->elem &&
+	       a->in_layout.block == b->in_layout.block && a->out_layout.block == b->out_layout.block;
+}
+
+void exec_coll_init(struct exec_task *t, struct exec_net *net, const struct exec_call *call)
+{
+	bool again = t->kind == EXEC_COLL && same_shape(&t->call, call);
+
 	t->kind = EXEC_COLL;
 	t->net = net;
 	t->after = NULL;
 	t->call = *call;
 	t->npending = 0;
-	t->nopen = (uint32_t)p->channels;
-	t->piece = call_piece(call);
-	for (int i = 0; i < p->channels; i++) {
+	if (!again)
+		shape_task(t, call);
+	for (int i = 0; i < call->plan->channels; i++) {
 		struct exec_chan *c = &t->chan[i];
 
-		*c = (struct exec_chan){ 0 };
-		channel_range(c, block, call->elem, i, p->channels);
-		c->nslices = ceil_div(c->end - c->first, parts * t->piece);
-		if (!c->nslices || !s->nsteps)
-			t->nopen--;
+		c->pc = c->sent = c->got = 0;
+		c->run = 0;
+		c->slice = 0;
+		c->computed = c->in_tmp = c->waiting = false;
 	}
-	t->merge = !p->vectors && p->channels == 1 && t->chan[0].nslices == 1 && t->piece * parts == block;
+	t->nopen = t->shape_open;
 	t->done = !t->nopen;
 }
