@@ -223,14 +223,21 @@ static enum taut_status run_one(struct op *op)
 }
 
 /* --- groups --- */
+/* Has it a turn among the collectives of its communicator? One without elements is done from the start: nothing may
+ * wait for it, as that would not be a wait for those before it. */
+static bool has_turn(const struct running *r)
+{
+	return r->op->kind == OP_COLL && !r->local && !r->task->done;
+}
+
 /* Collectives of one communicator run one after the other; all else at once. */
 static void chain(struct running *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (r[i].op->kind != OP_COLL || r[i].local)
+		if (!has_turn(&r[i]))
 			continue;
 		for (size_t k = i; k-- > 0;) {
-			if (r[k].op->kind == OP_COLL && !r[k].local && r[k].op->comm == r[i].op->comm) {
+			if (has_turn(&r[k]) && r[k].op->comm == r[i].op->comm) {
 				r[i].task->after = r[k].task;
 				break;
 			}
@@ -290,6 +297,8 @@ static void end_running(struct running *r, bool ok)
 {
 	if (ok && !r->local)
 		finish_average(r->op, &r->task->call);
+	if (r->task && r->task->net && r->task->kind == EXEC_RECV)
+		exec_recv_cleanup(r->task);
 	if (r->task)
 		exec_task_cleanup(r->task);
 	mem_free(r->task);

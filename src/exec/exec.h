@@ -30,6 +30,7 @@
 struct exec_link {
 	int peer, channel;
 	struct wire_conn *tx, *rx;
+	const struct exec_task *sender; /* whose message is on its way: those of a link go one after the other */
 };
 
 /* One local rank's place in memory that all ranks of the machine share. */
@@ -148,6 +149,8 @@ void exec_coll_init(struct exec_task *t, struct exec_net *net, const struct exec
 void exec_send_init(struct exec_task *t, struct exec_net *net, const struct exec_msg *msg);
 void exec_recv_init(struct exec_task *t, struct exec_net *net, const struct exec_msg *msg);
 void exec_task_cleanup(struct exec_task *t);
+/* Of a task of exec_recv_init() that will not run: its peer's inbox forgets it. */
+void exec_recv_cleanup(struct exec_task *t);
 
 /* Until all are done, or the first failure: then nothing more is started, and the
  * communicators concerned are no longer usable. */

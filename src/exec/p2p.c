@@ -89,6 +89,7 @@ void exec_recv_init(struct exec_task *t, struct exec_net *net, const struct exec
 	*at = t;
 }
 
+/* A receive that will not run, or no longer, waits for nothing. */
 static void unpost(struct exec_inbox *box, struct exec_task *t)
 {
 	struct exec_task **at = &box->posted;
@@ -97,6 +98,11 @@ static void unpost(struct exec_inbox *box, struct exec_task *t)
 		at = &(*at)->msg.next;
 	if (*at)
 		*at = t->msg.next;
+}
+
+void exec_recv_cleanup(struct exec_task *t)
+{
+	unpost(t->msg.inbox, t);
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -173,6 +179,28 @@ static enum wire_result send_part(struct exec_task *t, struct wire_conn *tx)
 	return r;
 }
 
+static bool posted(const struct exec_task *t)
+{
+	return t->msg.started && t->msg.at == t->msg.len;
+}
+
+/* Messages of a link go one after the other, in the order of their tasks. */
+static enum wire_result post_message(struct exec_task *t, struct exec_link *l, bool *moved)
+{
+	enum wire_result r = WIRE_DONE;
+
+	if (l->sender && l->sender != t)
+		return WIRE_AGAIN;
+	l->sender = t;
+	while (r == WIRE_DONE && !posted(t)) {
+		r = t->msg.started ? send_part(t, l->tx) : send_head(t, l->tx);
+		*moved |= r == WIRE_DONE;
+	}
+	if (r == WIRE_DONE)
+		l->sender = NULL;
+	return r;
+}
+
 static enum exec_step advance_send(struct exec_task *t)
 {
 	struct exec_link *l = t->msg.link;
@@ -183,10 +211,8 @@ static enum exec_step advance_send(struct exec_task *t)
 		return send_self(t);
 	if (!l->tx && t->net->attach_tx(t->net->ctx, l))
 		return EXEC_FAILED;
-	while (r == WIRE_DONE && (!t->msg.started || t->msg.at < t->msg.len)) {
-		r = t->msg.started ? send_part(t, l->tx) : send_head(t, l->tx);
-		moved |= r == WIRE_DONE;
-	}
+	if (!posted(t))
+		r = post_message(t, l, &moved);
 	if (r == WIRE_BROKEN)
 		return EXEC_FAILED;
 	if (r == WIRE_DONE && (!l->tx->ops->send_idle || l->tx->ops->send_idle(l->tx))) {
@@ -200,6 +226,16 @@ static enum exec_step advance_send(struct exec_task *t)
 static bool wants(const struct exec_task *t, int tag)
 {
 	return t->msg.tag == tag || t->msg.tag < 0;
+}
+
+/* The message goes to the receive that was posted first of those that want it. */
+static struct exec_task *first_wanting(const struct exec_inbox *box, int tag)
+{
+	struct exec_task *t = box->posted;
+
+	while (t && !wants(t, tag))
+		t = t->msg.next;
+	return t;
 }
 
 static enum exec_step wrong_length(const struct exec_task *t, size_t len, enum taut_status *st)
@@ -217,7 +253,7 @@ static enum exec_step take_delivered(struct exec_task *t, enum taut_status *st)
 	for (struct inbox_msg **at = &box->first; *at; at = &(*at)->next) {
 		struct inbox_msg *m = *at;
 
-		if (!wants(t, m->tag))
+		if (first_wanting(box, m->tag) != t)
 			continue;
 		if (m->len != t->msg.len)
 			return wrong_length(t, m->len, st);
@@ -285,16 +321,6 @@ static enum exec_step start_own(struct exec_task *t, enum taut_status *st)
 	box->owner = t;
 	box->have_head = false;
 	return EXEC_MOVED;
-}
-
-/* The message goes to the receive that was posted first of those that want it. */
-static struct exec_task *first_wanting(const struct exec_inbox *box, int tag)
-{
-	struct exec_task *t = box->posted;
-
-	while (t && !wants(t, tag))
-		t = t->msg.next;
-	return t;
 }
 
 static enum exec_step start_filling(struct exec_inbox *box)
