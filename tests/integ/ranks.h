@@ -15,14 +15,14 @@
 #include "taut/taut.h"
 
 /* Ends the rank (process) with a message when @cond does not hold. */
-#define must(cond)                                                                                     \
-	do {                                                                                           \
-		if (!(cond)) {                                                                         \
-			fprintf(stderr, "%s:%d: %s: does not hold; last error: %s\n", __FILE__, __LINE__, #cond, \
-				taut_error_message());                                                 \
-			fflush(stderr);                                                                \
-			_exit(1);                                                                      \
-		}                                                                                      \
+#define must(cond)                                                                                                     \
+	do {                                                                                                           \
+		if (!(cond)) {                                                                                         \
+			fprintf(stderr, "%s:%d: %s: does not hold; last error: %s\n", __FILE__, __LINE__, #cond,       \
+				taut_error_message());                                                                 \
+			fflush(stderr);                                                                                \
+			_exit(1);                                                                                      \
+		}                                                                                                      \
 	} while (0)
 
 typedef void (*rank_fn)(struct taut_comm *comm, int rank, int size, void *arg);
@@ -45,11 +45,35 @@ static inline void meet_by_pipe(struct rank_start *s, int rank, int size, struct
 	must(taut_comm_create(comm, &s->id, rank, size, NULL) == TAUT_OK);
 }
 
+/* TEST_HOSTS=3,1,2: ranks 0 to 2 take themselves to be on one machine, rank 3 on another, 4 and 5 on a third; from
+ * the start again for more ranks. */
+static inline void take_host(int rank)
+{
+	const char *list = getenv("TEST_HOSTS"), *at = list;
+	char name[32];
+	int host = 0, end = 0;
+
+	if (!list || !*list)
+		return;
+	for (;; host++) {
+		int n = atoi(at);
+
+		must(n > 0);
+		end += n;
+		if (rank < end)
+			break;
+		at = strchr(at, ',') ? strchr(at, ',') + 1 : list;
+	}
+	snprintf(name, sizeof(name), "machine-%d", host);
+	setenv("TAUT_HOSTID", name, 1);
+}
+
 static inline void rank_main(struct rank_start *s, int rank, int size, rank_fn fn, void *arg)
 {
 	struct taut_comm *comm;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	take_host(rank);
 	meet_by_pipe(s, rank, size, &comm);
 	fn(comm, rank, size, arg);
 	taut_comm_destroy(comm);
