@@ -139,6 +139,7 @@ static void shape_task(struct exec_task *t, const struct exec_call *call)
 		c->nslices = s->nsteps ? ceil_div(c->end - c->first, parts * t->piece) : 0;
 		t->shape_open += c->nslices > 0;
 	}
+	t->merge = !p->vectors && p->channels == 1 && t->chan[0].nslices == 1 && t->piece * parts == block;
 }
 
 static bool same_shape(const struct exec_call *a, const struct exec_call *b)
