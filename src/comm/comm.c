@@ -12,7 +12,7 @@
 #include "base/time.h"
 
 #define SPIN_NS 1000000u     /* with a core for every rank */
-#define SPIN_SHARED_NS 2000u /* with fewer: give the core to the others soon */
+#define SPIN_SHARED_NS 0u /* with fewer: the core belongs to those who have work */
 #define EVENT_MS 1500	     /* a broken connection is told by the control tree within this */
 #define MASK_BYTES 128
 
