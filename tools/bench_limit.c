@@ -65,6 +65,8 @@ double bench_limit_us(const struct limits *l, const struct bench_opts *opts, siz
 {
 	bool trip = ranks > 1 && (!opts->coll->rooted || opts->root == BENCH_ALL_ROOTS);
 
+	if (ranks == 1 && in_place) /* all is there already */
+		return 0;
 	if (tcp && ranks > 1)
 		return l->tcp.n ? tcp_us(l, opts, bytes, ranks) + (trip ? l->tcp_trip_us : 0) : 0;
 	return memory_us(l, opts, bytes, ranks, in_place) + (trip ? l->trip_us : 0);

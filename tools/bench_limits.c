@@ -69,7 +69,8 @@ static void bytes_text(char out[16], size_t bytes)
 
 static void print_table(const struct limits *l)
 {
-	printf("# %d processors; GB/s against the size of one buffer; where two of them (copy) fit\n", l->cores);
+	printf("# %d processor%s; GB/s against the size of one buffer; where two of them (copy) fit\n", l->cores,
+	       l->cores > 1 ? "s" : "");
 	printf("%8s  %-6s  %12s %12s  %12s %12s  %12s\n", "buffer", "in", "copy 1 core", "all cores", "reduce 1",
 	       "all cores", "TCP each way");
 	for (int i = 0; i < l->copy.n; i++) {

@@ -418,16 +418,14 @@ static void describe(const struct runner *r, const struct bench_setting *s, cons
 
 	if (!l || !r->one_machine || n < 0 || (size_t)n >= len)
 		return;
-	if (r->opts->coll->kind == BENCH_BARRIER)
-		snprintf(out + n, len - (size_t)n, "\n# limit: core to core %.3f us, TCP %.2f us", l->trip_us,
-			 l->tcp_trip_us);
-	else if (r->tcp)
+	if (r->tcp)
 		snprintf(out + n, len - (size_t)n, "\n# limit: TCP %.2f GB/s each way at %zu bytes, %.2f us one way",
 			 limits_rate(&l->tcp, largest, 1, 1), largest, l->tcp_trip_us);
 	else
 		snprintf(out + n, len - (size_t)n,
-			 "\n# limit: copy %.1f GB/s on %d cores at %zu bytes, core to core %.3f us",
-			 limits_rate(&l->copy, largest, l->cores, l->cores), l->cores, largest, l->trip_us);
+			 "\n# limit: copy %.1f GB/s by %d core%s at %zu bytes, core to core %.3f us",
+			 limits_rate(&l->copy, largest, l->cores, l->cores), l->cores, l->cores > 1 ? "s" : "", largest,
+			 l->trip_us);
 }
 
 static enum taut_status open_report(struct runner *r, const struct bench_setting *s)
