@@ -506,8 +506,10 @@ static int start_ranks(struct job *j, struct meeting *m, pid_t *pids, int n)
 	fflush(NULL);
 	for (int r = 0; r < n; r++) {
 		pids[r] = fork();
-		if (pids[r] == 0)
+		if (pids[r] == 0) {
+			mem_free(pids);
 			exit(getppid() == self ? rank_process(j, m, r, n) : EXIT_FAILURE);
+		}
 		if (pids[r] > 0)
 			continue;
 		errno_fail(errno, "cannot start rank %d of %d", r, n);
