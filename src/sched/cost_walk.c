@@ -49,10 +49,10 @@ struct walk {
 	size_t nqueues, cap_queues; /* cap: a power of two */
 	struct note *notes;
 	int32_t nnotes, cap_notes;
-	int mates;  /* ranks of rank 0's machine */
-	double nic; /* us that their messages to other machines occupy the network */
-	uint64_t spent, budget;
-	bool closed; /* nobody more is followed */
+	int mates;			      /* ranks of rank 0's machine */
+	double nic;			      /* us that their messages to other machines occupy the network */
+	uint64_t spent, budget, build_weight; /* build: of one program, whatever its length */
+	bool closed;			      /* nobody more is followed */
 	const struct walk_price *price;
 	const struct walk_size *size;
 	struct walk_time *time;
@@ -272,7 +272,7 @@ static enum taut_status follow(struct walk *w, int rank)
 	st = sched_build(&s, w->algo, &req);
 	if (st)
 		return st;
-	w->spent += program_weight(s);
+	w->spent += program_weight(s) + w->build_weight;
 	w->closed = w->req.nranks > WALK_ALL && w->spent > w->budget;
 	if (w->closed && w->nlanes) {
 		sched_free(s);
@@ -573,6 +573,17 @@ int walk_per_block(const struct walk *w)
 	return w->lanes[0].s->per_block;
 }
 
+/* What does not fit one machine groups the ranks by machine: it looks at all of them for each
+ * program. In units of the budget. */
+static uint64_t build_weight(const struct sched_algo *algo, const struct sched_req *req)
+{
+	struct sched_req flat = *req;
+
+	flat.node_of = NULL;
+	flat.nnodes = 1;
+	return sched_algo_fits(algo, &flat) ? 0 : (uint64_t)req->nranks / 16;
+}
+
 static int count_mates(const struct sched_req *req)
 {
 	int n = 0;
@@ -602,6 +613,7 @@ enum taut_status walk_create(struct walk **out, const struct sched_algo *algo, c
 	for (int r = 0; r < req->nranks; r++)
 		w->lane_of[r] = -1;
 	w->mates = count_mates(req);
+	w->build_weight = build_weight(algo, req);
 	st = follow(w, 0);
 	if (st)
 		goto err_free;
