@@ -418,7 +418,9 @@ static void describe(const struct runner *r, const struct bench_setting *s, cons
 
 	if (!l || !r->one_machine || n < 0 || (size_t)n >= len)
 		return;
-	if (r->tcp)
+	if (!largest)
+		snprintf(out + n, len - (size_t)n, "\n# limit: core to core %.3f us", l->trip_us);
+	else if (r->tcp)
 		snprintf(out + n, len - (size_t)n, "\n# limit: TCP %.2f GB/s each way at %zu bytes, %.2f us one way",
 			 limits_rate(&l->tcp, largest, 1, 1), largest, l->tcp_trip_us);
 	else
