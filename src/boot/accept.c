@@ -185,7 +185,7 @@ static void take_notice(struct conn *c, struct group *g, const struct frame *pay
 	accept_ok(c, NULL);
 	conn_drain(c);
 	if (frame_next(&inner, f.data, f.len, f.len) == FRAME_OK && inner.type == FRAME_EVENT && event_get(&e, &inner))
-		event_raise(g, &e, false);
+		event_raise(g, &e, EVENT_TOLD);
 }
 
 static void take(struct conn *c, struct group *g, const struct frame *payload)

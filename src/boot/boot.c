@@ -110,10 +110,14 @@ void boot_abort(struct boot *b)
 
 void boot_report(struct boot *b, enum taut_status st, const char *text)
 {
+	struct event_msg e = { .kind = BOOT_EVENT_FAILED, .rank = b->rank };
+
 	if (is_child(b))
 		return;
+	e.status = (uint8_t)(st ? st : TAUT_ERR_INTERNAL);
+	snprintf(e.text, sizeof(e.text), "%s", text);
 	pthread_mutex_lock(&boot_lock);
-	event_make(b->g, BOOT_EVENT_FAILED, st, b->rank, "%s", text);
+	event_raise(b->g, &e, EVENT_REPORTED);
 	pthread_mutex_unlock(&boot_lock);
 }
 

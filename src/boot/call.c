@@ -238,7 +238,7 @@ void query_start(struct boot *b, uint64_t seq)
 		frame_end(&f, at);
 		edges_send(b, &f, NULL, true, false);
 	} else if (now_ns() < free_at) {
-		put_off(b, seq, q->asked_at + PAUSE_NS);
+		put_off(b, seq, q->active ? now_ns() + PAUSE_NS : free_at);
 	} else {
 		ask(b, q->number + 1, seq);
 	}

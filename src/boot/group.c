@@ -446,7 +446,7 @@ void edge_frame(struct conn *c, const struct frame *f)
 		break;
 	case FRAME_EVENT:
 		if (event_get(&event, f))
-			event_raise(b->g, &event, false);
+			event_raise(b->g, &event, EVENT_TOLD);
 		break;
 	case FRAME_LEAVE:
 		edge_left(b, e, c, f);
@@ -482,14 +482,16 @@ static void tell(struct boot *b)
 	call_queue(call);
 }
 
-void event_raise(struct group *g, const struct event_msg *e, bool own)
+void event_raise(struct group *g, const struct event_msg *e, enum event_from from)
 {
 	if (g->has_event)
 		return;
 	g->event = *e;
 	g->has_event = true;
-	g->event_own = own;
-	log_info(LOG_BOOT, "%s%s", g->event.text, own ? "" : " (told by another rank)");
+	g->event_own = from != EVENT_TOLD;
+	/* Loud where it was seen: elsewhere the owner's call says it. */
+	log_at(from == EVENT_SEEN && e->kind != BOOT_EVENT_ABORT ? LOG_ERR : LOG_INFO, LOG_BOOT, "%s%s", g->event.text,
+	       from == EVENT_TOLD ? " (told by another rank)" : "");
 	for (struct boot *b = g->members; b; b = b->next)
 		tell(b);
 	dial_cancel(g, NULL);
@@ -503,7 +505,7 @@ void event_make(struct group *g, enum boot_event_kind kind, enum taut_status st,
 	va_start(ap, fmt);
 	vsnprintf(e.text, sizeof(e.text), fmt, ap);
 	va_end(ap);
-	event_raise(g, &e, true);
+	event_raise(g, &e, EVENT_SEEN);
 }
 
 void event_dead(struct group *g, int rank, const char *how)

@@ -124,7 +124,12 @@ void edge_closed(struct conn *c, const char *why);
 void edges_send(struct boot *b, struct buf *frame, const struct conn *except, bool up, bool down);
 
 /* The first event of the group reaches all members here and floods on. */
-void event_raise(struct group *g, const struct event_msg *e, bool own);
+enum event_from {
+	EVENT_SEEN,	/* here */
+	EVENT_REPORTED, /* by the owner, who has logged it */
+	EVENT_TOLD,	/* by another rank */
+};
+void event_raise(struct group *g, const struct event_msg *e, enum event_from from);
 void event_make(struct group *g, enum boot_event_kind kind, enum taut_status st, int rank, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 void event_dead(struct group *g, int rank, const char *how);

@@ -22,54 +22,55 @@ struct place {
 	const struct boot_env *env;
 	const char *setting; /* that says where */
 	struct listener *listener;
+	struct visits *visits;
 	const char *path;  /* of the file */
 	struct taut_id id; /* in the file */
 };
 
-/* --- A new key for each group that meets at the same place, in the order of the calls --- */
+/* --- A new key for each group that meets at the same place, one after the other --- */
 
+/* Groups that this rank has met there; attempts that failed do not count, since another rank
+ * may still be waiting in the same one. */
 struct visits {
 	struct visits *next;
 	uint8_t place[KEY_BYTES];
+	int rank; /* threads may be ranks: each counts for itself */
 	uint64_t count;
 };
 static struct visits *visits;
 
-static enum taut_status count_visit(uint64_t *out, const uint8_t place[KEY_BYTES])
+static struct visits *find_visits(const uint8_t place[KEY_BYTES], int rank)
 {
 	struct visits *v;
 
 	pthread_mutex_lock(&boot_lock);
-	for (v = visits; v && memcmp(v->place, place, KEY_BYTES); v = v->next)
+	for (v = visits; v && (v->rank != rank || memcmp(v->place, place, KEY_BYTES)); v = v->next)
 		;
 	if (!v) {
 		v = mem_calloc(1, sizeof(*v));
 		if (v) {
 			memcpy(v->place, place, KEY_BYTES);
+			v->rank = rank;
 			v->next = visits;
 			visits = v;
 		}
 	}
-	if (v)
-		*out = ++v->count;
 	pthread_mutex_unlock(&boot_lock);
-	return v ? TAUT_OK : fail(TAUT_ERR_NOMEM, "a meeting point");
+	return v;
 }
 
 static enum taut_status name_group(struct place *p)
 {
 	const struct boot_env *env = p->env;
 	uint8_t place[KEY_BYTES], text[KEY_BYTES + 8];
-	uint64_t count = 0;
-	enum taut_status st;
 
 	auth_derive(place, sizeof(place), env->secret, "taut rendezvous place", env->rendezvous,
 		    strlen(env->rendezvous));
-	st = count_visit(&count, place);
-	if (st)
-		return st;
+	p->visits = find_visits(place, env->rank);
+	if (!p->visits)
+		return fail(TAUT_ERR_NOMEM, "a meeting point");
 	memcpy(text, place, KEY_BYTES);
-	memcpy(text + KEY_BYTES, &count, sizeof(count));
+	memcpy(text + KEY_BYTES, &p->visits->count, sizeof(p->visits->count));
 	auth_derive(p->meeting.id.key, KEY_BYTES, env->secret, "taut rendezvous key", text, sizeof(text));
 	auth_derive(p->meeting.id.secret, SECRET_BYTES, env->secret, "taut rendezvous secret", text, sizeof(text));
 	return TAUT_OK;
@@ -132,7 +133,9 @@ static enum taut_status meet_at_port(struct boot **out, struct place *p)
 	m->ctx = p;
 	/* The service may end with the meeting, and the listener with it: close it first. */
 	m->failed = port_complete;
-	return meet(out, m);
+	st = meet(out, m);
+	p->visits->count += !st;
+	return st;
 }
 
 /* --- A file --- */

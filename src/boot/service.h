@@ -7,6 +7,8 @@
  * service thread reads from them and frees them. Callbacks of the owner run on the service
  * thread without the lock.
  *
+ * Interfaces and address family are those of the configuration that started the service.
+ *
  * fork(): the child closes its copies of all descriptors here (else they would keep dead
  * connections open) and starts anew at its next boot call. */
 #ifndef BOOT_SERVICE_H
@@ -72,6 +74,8 @@ struct service {
 	uint16_t port;
 	int naddr;
 	struct addr addrs[ADDR_MAX];
+	struct addr *only; /* of the interfaces asked for; what comes to another address is refused */
+	int nonly;
 	int refs;
 	bool stop;
 	pthread_t thread;
@@ -84,6 +88,7 @@ struct service {
 	uint64_t tick; /* when timers must be looked at; UINT64_MAX: never */
 	uint8_t *scratch;
 };
+enum { SCRATCH_BYTES = 65536 };
 extern struct service *service; /* of this process; NULL when there is none */
 
 /* Start the service, or share it. Without the lock. */
@@ -132,5 +137,19 @@ struct call *call_new(enum call_kind kind, struct boot *b, size_t len); /* NULL:
 void call_queue(struct call *c);
 /* @b is going: drop what is queued for it. */
 void call_cancel(const struct boot *b);
+
+/* --- Between service.c and the files that hold its parts --- */
+void service_watch(struct source *s, uint32_t events, int op); /* epoll_ctl() */
+/* conn.c */
+void conn_event(struct conn *c, uint32_t events);
+void conn_lost(struct conn *c, const char *why);
+void conn_free_closed(void);
+/* listen.c: IPv6 that takes IPv4 too where there is IPv6; @port 0: any. -1: errno says why. */
+int listen_tcp(uint16_t *port, int family);
+int listen_unix(const struct sockaddr_storage *sa, socklen_t len);
+void listen_accept(struct source *s);
+void listen_free(struct listener *l);
+/* owner.c */
+void call_run_all(void);
 
 #endif

@@ -8,7 +8,7 @@ enum { SIZE = 22 };
 static uint32_t leaving;
 static int me, aborter;
 static atomic_int events, asked;
-static bool die, ask_first;
+static bool die, ask_first, hosts;
 
 static bool leaves(int rank)
 {
@@ -62,6 +62,8 @@ static int rank_main(int rank)
 	struct boot *b = NULL;
 
 	me = rank;
+	if (hosts)
+		CHECK(config_set(&cfg, "TAUT_HOSTID", rank % 2 ? "odd" : "even") == TAUT_OK);
 	share_id(rank, &cfg);
 	CHECK(boot_create(&b, &page->id, rank, SIZE, 20000, &cfg, &cb) == TAUT_OK);
 	CHECK(boot_barrier(b) == TAUT_OK);
@@ -118,6 +120,9 @@ int main(void)
 	once(0x1f, 9, true, false);
 	once(0xfffff, 21, false, true);
 	once(0x2aaaaa, 6, true, false);
+	hosts = true; /* through TCP */
+	once(0xfffff & ~0x101u, 8, false, true);
+	once(0x3333, 2, true, true);
 	page_new();
 	start_ranks(0, 7, early);
 	wait_ranks(0, 7, 0);

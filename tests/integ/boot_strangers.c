@@ -195,11 +195,47 @@ static int rank_main(int rank)
 	return 0;
 }
 
+/* With an interface chosen, what comes to an address of another one is refused. */
+static int chosen_interface(int rank)
+{
+	struct config cfg = test_config();
+	struct id_parts id;
+	struct boot *b = NULL;
+	struct addr all[ADDR_MAX];
+	int n, fd;
+
+	CHECK(addr_candidates(all, ADDR_MAX, &n, &cfg) == TAUT_OK);
+	CHECK(config_set(&cfg, "TAUT_SOCKET_IFNAME", "=lo") == TAUT_OK);
+	CHECK(config_set(&cfg, "TAUT_HOSTID", rank ? "a" : "b") == TAUT_OK);
+	share_id(rank, &cfg);
+	CHECK(id_unpack(&id, &page->id) == TAUT_OK);
+	CHECK(id.meet.naddr >= 1 && id.meet.addrs[0].family == 4 && id.meet.addrs[0].ip[0] == 127);
+	CHECK(boot_create(&b, &page->id, rank, 2, 20000, &cfg, NULL) == TAUT_OK);
+	if (rank == 0 && all[0].family == 4 && all[0].ip[0] != 127) {
+		struct sockaddr_storage sa;
+		socklen_t len = addr_sockaddr(&sa, &all[0], id.meet.port);
+		unsigned long before = boot_rejected();
+
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		CHECK(connect(fd, (void *)&sa, len) == 0);
+		CHECK(is_closed(fd));
+		CHECK(boot_rejected() == before + 1);
+		close(fd);
+	}
+	CHECK(b && boot_barrier(b) == TAUT_OK);
+	boot_close(b);
+	config_cleanup(&cfg);
+	return 0;
+}
+
 int main(void)
 {
 	log_now.level = LOG_WARN;
 	page_new();
 	start_ranks(0, SIZE, rank_main);
 	wait_ranks(0, SIZE, 0);
+	page_new();
+	start_ranks(0, 2, chosen_interface);
+	wait_ranks(0, 2, 0);
 	return failures != 0;
 }
