@@ -21,6 +21,7 @@ enum fate { FATE_UNKNOWN, FATE_HERE, FATE_DEAD, FATE_EXCLUDED };
 struct census {
 	struct boot *b;
 	uint64_t deadline, connect_ns;
+	uint64_t end; /* of collecting: a little before the others give up, so that they can be told */
 	int timeout_ms;
 	uint8_t *fate; /* by rank */
 	int *list;
@@ -104,7 +105,7 @@ static void send_list(struct boot *b, const int *list, int count)
 static void probe(struct census *n, int rank)
 {
 	uint64_t bound = now_ns() + n->connect_ns + 1000 * MS;
-	struct dial d = { .deadline = bound < n->deadline ? bound : n->deadline, .connect_ns = n->connect_ns };
+	struct dial d = { .deadline = bound < n->end ? bound : n->end, .connect_ns = n->connect_ns };
 	enum dial_end end;
 
 	dial_prepare(&d, n->b, rank, FOR_PROBE);
@@ -163,18 +164,16 @@ static enum taut_status collect(struct census *n)
 {
 	struct boot *b = n->b;
 	uint64_t look_at = now_ns() + 20 * MS;
-	/* A little earlier than the others give up, so that they can be told. */
-	uint64_t end = n->deadline - (uint64_t)(n->timeout_ms < 8000 ? n->timeout_ms / 8 : 1000) * MS;
 
 	for (;;) {
 		mark_here(n);
 		if (!count_fate(n, FATE_UNKNOWN))
 			break;
-		if (now_ns() >= end)
+		if (now_ns() >= n->end)
 			return fail_silent(n);
-		if (member_wait(b, look_at < end ? look_at : end) || now_ns() < look_at)
+		if (member_wait(b, look_at < n->end ? look_at : n->end) || now_ns() < look_at)
 			continue;
-		for (int r = 0; r < b->g->size && now_ns() < end; r++)
+		for (int r = 0; r < b->g->size && now_ns() < n->end; r++)
 			if (n->fate[r] == FATE_UNKNOWN) {
 				probe(n, r);
 				if (n->fate[r] == FATE_UNKNOWN)
@@ -344,6 +343,7 @@ enum taut_status boot_survivors(int **ranks, int *count, struct boot *parent, co
 	if (parent->pid != getpid())
 		return fail(TAUT_ERR_ARG, "this group belongs to process %d, not to its child", (int)parent->pid);
 	n.deadline = now_ns() + (uint64_t)timeout_ms * MS;
+	n.end = n.deadline - (uint64_t)(timeout_ms < 8000 ? timeout_ms / 8 : 1000) * MS;
 	n.connect_ns = 5 * parent->heartbeat;
 	n.fate = mem_calloc((size_t)parent->g->size, 1);
 	n.list = mem_calloc((size_t)parent->g->size, sizeof(int));

@@ -69,8 +69,8 @@ static int incomplete(int rank)
 		ranks[i] = i;
 	CHECK(boot_derive(&d, b, wrong, 2, 5, 1000, NULL) == TAUT_ERR_ARG);
 	if (rank != 7) {
-		CHECK(boot_derive(&d, b, ranks, SIZE, 3, 600, NULL) == TAUT_ERR_TIMEOUT);
-		snprintf(want, sizeof(want), "1 of %d ranks did not join within 600 ms: rank 7 (host ", SIZE);
+		CHECK(boot_derive(&d, b, ranks, SIZE, 3, 2000, NULL) == TAUT_ERR_TIMEOUT);
+		snprintf(want, sizeof(want), "1 of %d ranks did not join within 2000 ms: rank 7 (host ", SIZE);
 		CHECK(strstr(taut_error_message(), want));
 		say(rank, taut_error_message());
 	}
@@ -117,7 +117,7 @@ static void run_killed(int rank)
 
 		CHECK(rc == (r == victim ? 128 + SIGKILL : 0));
 	}
-	CHECK(now_ns() - start < 10000000000u);
+	CHECK(now_ns() - start < 30000000000u);
 	printf("rank %d killed: all ended after %.0f ms\n", rank, (double)(now_ns() - start) / 1e6);
 }
 

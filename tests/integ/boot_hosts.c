@@ -4,7 +4,7 @@
  * that is only stopped on the same machine is not taken for dead. */
 #include "boot_util.h"
 
-enum { SIZE = 9, NODES = 3, BEAT_MS = 400 };
+enum { SIZE = 9, NODES = 3, BEAT_MS = 700 };
 
 static bool one_host, v6;
 static int me, silent; /* @silent: a rank on one machine, all of its host on several */
@@ -72,7 +72,7 @@ static int rank_main(int rank)
 		atomic_fetch_add(&page->counter[2], 1);
 		wait_counter(3, 1); /* it is dead now */
 	}
-	for (int i = 0; i < 5000 && !atomic_load(&events); i++)
+	for (int i = 0; i < 20000 && !atomic_load(&events); i++)
 		sleep_ms(2);
 	CHECK(atomic_load(&events) == 1);
 	CHECK(boot_barrier(b) == TAUT_ERR_PEER);

@@ -19,7 +19,7 @@ static int with_absent(int rank)
 	share_id(rank, &cfg);
 	atomic_fetch_add(&page->counter[0], 1);
 	wait_counter(0, absent_b < 0 ? SIZE - 1 : SIZE - 2); /* so that only the absent are late */
-	CHECK(boot_create(&b, &page->id, rank, SIZE, 700, &cfg, NULL) == TAUT_ERR_TIMEOUT);
+	CHECK(boot_create(&b, &page->id, rank, SIZE, 2000, &cfg, NULL) == TAUT_ERR_TIMEOUT);
 	CHECK(b == NULL);
 	say(rank, taut_error_message());
 	config_cleanup(&cfg);
@@ -106,9 +106,9 @@ static int with_other_secret(int rank)
 		CHECK(boot_create(&b, &id, rank, 3, 20000, &cfg, NULL) == TAUT_ERR_AUTH);
 		CHECK(strstr(taut_error_message(), "have different secrets"));
 	} else {
-		CHECK(boot_create(&b, &id, rank, 3, 900, &cfg, NULL) == TAUT_ERR_TIMEOUT);
+		CHECK(boot_create(&b, &id, rank, 3, 2000, &cfg, NULL) == TAUT_ERR_TIMEOUT);
 		CHECK(strstr(taut_error_message(),
-			     "1 of 3 ranks did not join within 900 ms: 2 (TAUT_JOIN_TIMEOUT_MS); 1 connection"));
+			     "1 of 3 ranks did not join within 2000 ms: 2 (TAUT_JOIN_TIMEOUT_MS); 1 connection"));
 		CHECK((boot_rejected() == 1) == (rank == 0));
 	}
 	config_cleanup(&cfg);
@@ -160,9 +160,9 @@ static void all(int n, int (*run)(int rank))
 int main(void)
 {
 	log_now.level = LOG_NONE;
-	absent(5, -1, "1 of 12 ranks did not join within 700 ms: 5 (TAUT_JOIN_TIMEOUT_MS)");
-	absent(1, 2, "2 of 12 ranks did not join within 700 ms: 1-2 (TAUT_JOIN_TIMEOUT_MS)");
-	absent(1, 11, "2 of 12 ranks did not join within 700 ms: 1, 11 (TAUT_JOIN_TIMEOUT_MS)");
+	absent(5, -1, "1 of 12 ranks did not join within 2000 ms: 5 (TAUT_JOIN_TIMEOUT_MS)");
+	absent(1, 2, "2 of 12 ranks did not join within 2000 ms: 1-2 (TAUT_JOIN_TIMEOUT_MS)");
+	absent(1, 11, "2 of 12 ranks did not join within 2000 ms: 1, 11 (TAUT_JOIN_TIMEOUT_MS)");
 	all(SIZE, without_rank_0);
 	all(4, with_other_size);
 	all(4, with_twin);

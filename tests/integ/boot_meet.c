@@ -62,7 +62,7 @@ static int wrong_secret(int rank)
 	struct config cfg = test_config();
 	struct boot_env env = env_of(rank, 2);
 	struct boot *b = NULL;
-	enum taut_status st = boot_create_env(&b, &env, 1000, &cfg, NULL);
+	enum taut_status st = boot_create_env(&b, &env, 3000, &cfg, NULL);
 
 	say(rank, taut_error_message());
 	CHECK(st != TAUT_OK);

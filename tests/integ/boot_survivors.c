@@ -113,9 +113,9 @@ static int silent(int rank)
 	if (rank == 2) {
 		wait_counter(0, 3);
 	} else {
-		CHECK(boot_survivors(&ranks, &n, b, NULL, 0, 2000) == TAUT_ERR_TIMEOUT);
+		CHECK(boot_survivors(&ranks, &n, b, NULL, 0, 4000) == TAUT_ERR_TIMEOUT);
 		CHECK(strstr(taut_error_message(),
-			     "1 of 4 ranks live, but did not ask for the survivors within 2000 ms: 2"));
+			     "1 of 4 ranks live, but did not ask for the survivors within 4000 ms: 2"));
 		atomic_fetch_add(&page->counter[0], 1);
 	}
 	boot_close(b);
