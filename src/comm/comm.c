@@ -5,15 +5,16 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
 
-#define SPIN_NS 1000000u     /* with a core for every rank */
+#define SPIN_NS 1000000u  /* with a core for every rank */
 #define SPIN_SHARED_NS 0u /* with fewer: the core belongs to those who have work */
-#define EVENT_MS 1500	     /* a broken connection is told by the control tree within this */
+#define EVENT_MS 1500	  /* a broken connection is told by the control tree within this */
 #define MASK_BYTES 128
 
 /* --- failure --- */
@@ -213,6 +214,8 @@ static enum taut_status put_agreed(struct comm_agreed *a, const struct taut_comm
 {
 	const struct config *cfg = &comm->cfg;
 
+	if (strcasecmp(cfg->wire, "auto") && !wire_find(cfg->wire))
+		return fail(TAUT_ERR_CONFIG, "TAUT_WIRE is \"%s\", wanted: auto, shm or tcp", cfg->wire);
 	if (strlen(cfg->algo) >= sizeof(a->algo) || strlen(cfg->proto) >= sizeof(a->proto) ||
 	    strlen(cfg->wire) >= sizeof(a->wire))
 		return fail(TAUT_ERR_CONFIG, "TAUT_ALGO, TAUT_PROTO or TAUT_WIRE is longer than %zu, %zu or %zu bytes",

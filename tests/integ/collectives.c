@@ -5,9 +5,10 @@
 
 #include "ranks.h"
 
-static const enum taut_type all_types[] = { TAUT_INT8,	  TAUT_UINT8,	TAUT_INT16,    TAUT_UINT16,    TAUT_INT32,
-					    TAUT_UINT32,  TAUT_INT64,	TAUT_UINT64,   TAUT_FLOAT16,   TAUT_FLOAT32,
-					    TAUT_FLOAT64, TAUT_BFLOAT16, TAUT_FLOAT8_E4M3, TAUT_FLOAT8_E5M2 };
+static const enum taut_type all_types[] = { TAUT_INT8,	      TAUT_UINT8,      TAUT_INT16,   TAUT_UINT16,
+					    TAUT_INT32,	      TAUT_UINT32,     TAUT_INT64,   TAUT_UINT64,
+					    TAUT_FLOAT16,     TAUT_FLOAT32,    TAUT_FLOAT64, TAUT_BFLOAT16,
+					    TAUT_FLOAT8_E4M3, TAUT_FLOAT8_E5M2 };
 
 /* Small non-negative integers as the bits of any type. */
 static uint64_t bits_of(enum taut_type t, int v)
@@ -334,8 +335,8 @@ static void check_gather_scatter_v(const struct job *j)
 	for (int r = 0; r < j->size && root; r++)
 		for (size_t i = 0; i < counts[r]; i++)
 			put(b.want + displs[r] * elem, i, j->type, input(r, i, j->salt));
-	must(taut_gather_v(b.in, counts[j->rank], root ? b.out : NULL, root ? counts : NULL, root ? displs : NULL, j->type,
-			   j->root, j->comm, NULL) == TAUT_OK);
+	must(taut_gather_v(b.in, counts[j->rank], root ? b.out : NULL, root ? counts : NULL, root ? displs : NULL,
+			   j->type, j->root, j->comm, NULL) == TAUT_OK);
 	must(taut_scatter_v(root ? b.out : NULL, root ? counts : NULL, root ? displs : NULL, back, counts[j->rank],
 			    j->type, j->root, j->comm, NULL) == TAUT_OK);
 	must(!memcmp(back, b.in, counts[j->rank] * elem));
@@ -400,6 +401,7 @@ int main(int argc, char **argv)
 		setenv("TAUT_WIRE", argv[1], 1);
 	for (int n = from; n <= to; n++)
 		bad += run_ranks(n, all, NULL);
-	printf("collectives over %s, %d to %d ranks: %s\n", argc > 1 ? argv[1] : "auto", from, to, bad ? "FAILED" : "ok");
+	printf("collectives over %s, %d to %d ranks: %s\n", argc > 1 ? argv[1] : "auto", from, to,
+	       bad ? "FAILED" : "ok");
 	return bad != 0;
 }

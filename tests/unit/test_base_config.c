@@ -91,10 +91,10 @@ static void defaults_are_those_of_the_table(void **state)
 	assert_int_equal(config_load(&cfg), TAUT_OK);
 	assert_int_equal(cfg.log_level, LOG_WARN);
 	assert_int_equal(cfg.rank, -1);
-	assert_int_equal(cfg.slot_bytes, 256 << 10);
+	assert_int_equal(cfg.slot_bytes, 512 << 10);
 	assert_string_equal(cfg.wire, "auto");
 	assert_string_equal(cfg.secret, "");
-	assert_string_equal(describe("TAUT_SLOT_BYTES")->value, "256K");
+	assert_string_equal(describe("TAUT_SLOT_BYTES")->value, "512K");
 	assert_string_equal(describe("TAUT_SLOT_BYTES")->source, "default");
 	assert_string_equal(describe("TAUT_SLOT_BYTES")->setting->limits, "4K to 64M");
 	config_cleanup(&cfg);
