@@ -22,6 +22,15 @@
  * Failure. A closed control socket is a death; between machines silence of five heartbeats
  * is too. Deaths, aborts and mismatches flood the tree and reach on_event() of every rank
  * once. Threads: boot_* may be called from any thread except where it says collective.
+ *
+ * Leaving. A rank that closes tells its neighbours, so it is not taken for dead. Its children
+ * wait a moment (mostly all leave at about the same time), then hang themselves below its
+ * parent, or below the lowest rank that is still there: events and questions reach all who
+ * stay. An exchange that needs a rank which has left fails on all.
+ *
+ * fork(): the child closes its copies of the service's descriptors and can form groups of its
+ * own, but not use its parent's. Descriptors that boot_dial() and on_dial() gave away are
+ * their owners' to close.
  */
 #ifndef BOOT_BOOT_H
 #define BOOT_BOOT_H
@@ -72,6 +81,7 @@ struct boot_callbacks {
 };
 
 /* --- Ids --- the 128 bytes: magic, version, group key, secret, rank 0's addresses. */
+/* This process listens from now on, until it has joined as rank 0 (or for its life). */
 enum taut_status boot_id_create(struct taut_id *out, const struct config *cfg);
 
 /* --- Launchers: who am I, where do we meet --- */
