@@ -978,6 +978,7 @@ static void draw_settings(struct rng *r)
 	for (size_t i = 0; sched_algos[i] && n < 40; i++)
 		algos[n++] = sched_algos[i]->name;
 	w.settings[0] = '\0';
+	setenv("TAUT_HEARTBEAT_MS", "60000", 1); /* a busy machine is no lost host */
 	pick(r, "TAUT_ALGO", algos, n);
 	PICK(r, "TAUT_PROTO", "", "", "ll", "bulk");
 	w.limit_bytes = 1024 * (size_t)atoi(PICK(r, "TAUT_SLOT_BYTES", "256K", "4K", "8K", "64K"));
