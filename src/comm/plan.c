@@ -9,9 +9,10 @@
 #include "comm/comm.h"
 
 #define PLAN_BUCKETS 256
-#define LL_PIECE 4096		  /* every wire takes an ll message of this size */
-#define V_BYTES ((size_t)1 << 20) /* v-forms whose sizes only their own ranks know are chosen for this size */
-#define V_LL 1024		  /* and their messages up to this go by ll */
+#define LL_PIECE 4096		       /* every wire takes an ll message of this size */
+#define MAPPED_PIECE ((size_t)1 << 48) /* no slots: no limit */
+#define V_BYTES ((size_t)1 << 20)      /* v-forms whose sizes only their own ranks know are chosen for this size */
+#define V_LL 1024		       /* and their messages up to this go by ll */
 
 /* What a choice depends on; every rank computes the same. */
 struct plan_key {
@@ -154,7 +155,8 @@ static enum taut_status plan_make(struct exec_plan *p, struct taut_comm *comm, c
 		return st;
 	if (log_now.level >= LOG_INFO && comm->rank == 0 && cost_explain(text, sizeof(text), &q))
 		log_info(LOG_COMM, "group \"%s\": %s", comm->name, text);
-	*p = (struct exec_plan){ .channels = op->vectors ? 1 : choice.channels,
+	/* The barriers of mapped schedules are counted for the rank, not for its channels. */
+	*p = (struct exec_plan){ .channels = op->vectors || choice.algo->mapped ? 1 : choice.channels,
 				 .proto = choice.proto,
 				 .vectors = op->vectors };
 	if (p->channels > EXEC_MAX_CHANNELS)
@@ -167,7 +169,7 @@ static enum taut_status plan_make(struct exec_plan *p, struct taut_comm *comm, c
 		p->ll_bytes = V_LL;
 	}
 	if (choice.algo->mapped)
-		p->piece_bytes = SIZE_MAX / 2; /* no slots */
+		p->piece_bytes = MAPPED_PIECE;
 	st = sched_build(&p->sched, choice.algo, &q.req);
 	return st ? st : resolve_links(p, comm);
 }

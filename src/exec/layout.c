@@ -12,7 +12,7 @@ static size_t min_size(size_t a, size_t b)
 
 static size_t ceil_div(size_t a, size_t b)
 {
-	return (a + b - 1) / b;
+	return a ? (a - 1) / b + 1 : 0; /* no overflow */
 }
 
 static const struct exec_layout *layout_of(const struct exec_call *call, uint8_t buf)

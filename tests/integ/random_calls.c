@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random calls, every result compared: `integ_random_calls [CALLS [SEED [RUNS [RANKS]]]]`.
+/* Random calls, every result compared: `integ_random_calls [CALLS [SEED [RUNS [RANKS [FIRST_RUN]]]]]`.
  *
  * All ranks draw the same decisions from (seed, run, step): which communicator, which call, type, operation, count,
  * root, layout. What only one rank sees (alignment, order of posts, when it looks at its results) each draws for
@@ -90,7 +90,7 @@ struct pending {
 static struct {
 	size_t calls, steps, done;
 	uint64_t seed;
-	int run, size, rank;
+	int run, runs, size, rank;
 	struct rng shared, own;
 	struct group groups[MAX_GROUPS];
 	struct pending pending[MAX_PENDING];
@@ -103,8 +103,8 @@ static struct {
 
 static void words(FILE *f)
 {
-	fprintf(f, "rank %d of %d, step %zu: repeat with `%zu %llu` as run %d, %s\n", w.rank, w.size, w.step, w.calls,
-		(unsigned long long)w.seed, w.run, w.settings);
+	fprintf(f, "rank %d of %d, step %zu: repeat with `%zu %llu %d 0 %d`: %s\n", w.rank, w.size, w.step, w.calls,
+		(unsigned long long)w.seed, w.runs, w.run, w.settings);
 }
 
 static void list_pending(FILE *f)
@@ -113,8 +113,8 @@ static void list_pending(FILE *f)
 		const struct pending *x = &w.pending[i];
 		const struct plan *p = &x->plan;
 
-		fprintf(f, "  step %zu group %d (rank %d of %d) %s %s op %d count %zu root %d peer %d tag %d%s%s\n", x->step,
-			(int)(p->group - w.groups), p->group->me, p->group->n, kind_names[p->kind],
+		fprintf(f, "  step %zu group %d (rank %d of %d) %s %s op %d count %zu root %d peer %d tag %d%s%s\n",
+			x->step, (int)(p->group - w.groups), p->group->me, p->group->n, kind_names[p->kind],
 			taut_type_name(p->num.type), (int)p->num.op, p->count, p->root, p->peer, p->tag,
 			p->in_place ? " in place" : "", p->in_segment ? " in segments" : "");
 	}
@@ -1012,8 +1012,9 @@ int main(int argc, char **argv)
 	w.seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	w.hashes = mmap(NULL, HASHES * sizeof(*w.hashes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(w.hashes != MAP_FAILED && runs > 0);
+	w.runs = runs;
 	w.steps = w.calls / (size_t)runs;
-	for (w.run = 0; w.run < runs && !bad; w.run++)
+	for (w.run = argc > 5 ? atoi(argv[5]) : 0; w.run < runs && !bad; w.run++)
 		bad = one_run(ranks);
 	return bad != 0;
 }
