@@ -79,6 +79,8 @@ static size_t piece_for(size_t len, size_t parts, size_t limit, size_t elem)
 		return 1;
 	if (limit < 1)
 		limit = 1;
+	if (limit > len) /* mapped steps have none */
+		limit = len;
 	slices = ceil_div(len, parts * limit);
 	piece = ceil_div(len, parts * slices);
 	if (slices == 1 && piece * parts == len)
