@@ -20,6 +20,7 @@ enum {
 	BATCH_US = 500,
 	BATCH_MAX = 1000,
 	WARM_CALLS = 3,
+	TURNS_MIN = 3,		/* the three most hopeful ways are measured, however long it takes */
 	SMALL_BYTES = 64 << 10, /* a batch has ten calls at least up to this, and every root its turn */
 };
 
@@ -97,7 +98,7 @@ static enum taut_status plan_reps(int *batch, int *n, struct runner *r, const st
 {
 	double us, all;
 	uint64_t start;
-	enum taut_status st = calls(&us, r, p, WARM_CALLS);
+	enum taut_status st = calls(&us, r, p, p->bytes > SMALL_BYTES ? 1 : WARM_CALLS);
 
 	if (!st)
 		st = slowest(r, &us, 1);
@@ -119,7 +120,7 @@ static enum taut_status time_point(double *out, struct runner *r, const struct t
 {
 	double reps[REPS_MAX], us;
 	int batch = 1, n = 1;
-	enum taut_status st = calls(&us, r, p, r->size); /* a plan for each root, and the connections */
+	enum taut_status st = calls(&us, r, p, least_batch(r, p)); /* plans for the roots, connections */
 
 	if (!st)
 		st = plan_reps(&batch, &n, r, p);
@@ -364,7 +365,7 @@ enum taut_status tune_measure(struct tune_points *points, const struct tune_meas
 		st = run_turn(&r, i % points->turns);
 		if (!st)
 			st = time_left(&more, &r);
-		more = more || i + 1 < points->turns;
+		more = more || i + 1 < TURNS_MIN;
 	}
 	mem_free(r.in);
 	mem_free(r.out);

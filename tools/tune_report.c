@@ -247,6 +247,7 @@ static bool new_table(const struct tune_point *a, const struct tune_point *b)
 enum taut_status tune_report_text(const struct tune_report *r)
 {
 	const struct tune_point *last = NULL;
+	int measured = 0;
 
 	for (int i = 0; i < r->points->n; i = tune_group_end(r->points, i)) {
 		struct finding f;
@@ -261,6 +262,11 @@ enum taut_status tune_report_text(const struct tune_report *r)
 		print_row(&f);
 		last = &r->points->p[i];
 	}
+	for (int i = 0; i < r->points->n; i++)
+		measured += r->points->p[i].us > 0;
+	if (measured < r->points->n)
+		printf("\n%d of %d ways were measured: there was no time for more, or the group did not do as asked\n",
+		       measured, r->points->n);
 	printf("\nthe model is off by a factor of %.2f (median)\nwritten: %s\n", r->error, r->path);
 	return TAUT_OK;
 }
