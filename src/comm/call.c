@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fence.h"
 #include "comm/comm.h"
 
 struct call_words {
@@ -40,7 +41,7 @@ uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig)
 		w.root = op->root;
 	/* A reader that meets another seq before or after takes the record for absent. */
 	atomic_store_explicit(&r->seq, 0, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	fence(memory_order_release);
 	atomic_store_explicit(&r->coll, w.coll, memory_order_relaxed);
 	atomic_store_explicit(&r->count, w.count, memory_order_relaxed);
 	atomic_store_explicit(&r->type, w.type, memory_order_relaxed);
@@ -83,7 +84,7 @@ bool comm_describe(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t le
 	w.op = atomic_load_explicit(&r->op, memory_order_relaxed);
 	w.root = atomic_load_explicit(&r->root, memory_order_relaxed);
 	w.vectors = atomic_load_explicit(&r->vectors, memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
+	fence(memory_order_acquire);
 	if (w.seq != seq || atomic_load_explicit(&r->seq, memory_order_relaxed) != seq) {
 		snprintf(text, len, "call %llu not made", (unsigned long long)seq);
 		return false;

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
@@ -101,7 +102,7 @@ void comm_lock(struct taut_comm *comm, uint64_t ticket)
 	pthread_mutex_lock(&comm->lock);
 	atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
 	/* As in comm_unlock(): one of the two sees the other. */
-	atomic_thread_fence(memory_order_seq_cst);
+	fence(memory_order_seq_cst);
 	while (atomic_load_explicit(&comm->serving, memory_order_acquire) != ticket)
 		pthread_cond_wait(&comm->turn, &comm->lock);
 	atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
@@ -116,7 +117,7 @@ void comm_unlock(struct taut_comm *comm)
 	/* A call on a stream may wait for this one. Without streams nobody can. */
 	if (!atomic_load_explicit(&comm->streams_used, memory_order_relaxed))
 		return;
-	atomic_thread_fence(memory_order_seq_cst);
+	fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&comm->waiters, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&comm->lock);

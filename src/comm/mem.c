@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "comm/comm.h"
@@ -310,7 +311,7 @@ static void post(struct taut_comm *comm, uint64_t call, struct place in, struct 
 
 	/* Readers look at `call` before and after the words: 0 says that they change. */
 	atomic_store_explicit(&l->call, 0, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	fence(memory_order_release);
 	atomic_store_explicit(&l->in_seg, in.seg, memory_order_relaxed);
 	atomic_store_explicit(&l->in_off, in.off, memory_order_relaxed);
 	atomic_store_explicit(&l->out_seg, out.seg, memory_order_relaxed);
@@ -345,7 +346,7 @@ static enum answer read_peer(struct taut_comm *comm, int rank, uint64_t call)
 	in.off = atomic_load_explicit(&l->in_off, memory_order_relaxed);
 	out.seg = atomic_load_explicit(&l->out_seg, memory_order_relaxed);
 	out.off = atomic_load_explicit(&l->out_off, memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
+	fence(memory_order_acquire);
 	if (atomic_load_explicit(&l->call, memory_order_relaxed) != call)
 		return ANSWER_NO;
 	return resolve(comm, rank, in, &comm->peer_in[rank]) && resolve(comm, rank, out, &comm->peer_out[rank])

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fence.h"
 #include "base/status.h"
 
 struct wire_bell {
@@ -41,7 +42,7 @@ static inline void bell_ring(struct wire_bell *b)
 	 * processor may swap the two; a sleeper makes up for it with a barrier on all processors
 	 * that run ranks, which costs the sleeper some microseconds and the ringer nothing. */
 	if (__builtin_expect(bell_needs_fence, false))
-		atomic_thread_fence(memory_order_seq_cst);
+		fence(memory_order_seq_cst);
 	else
 		atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(&b->sleepers, memory_order_relaxed) != 0, false))

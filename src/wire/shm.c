@@ -274,7 +274,7 @@ static void find_bell(struct shm_conn *c)
 	struct shm_note note;
 	int fd;
 
-	atomic_thread_fence(memory_order_seq_cst); /* message before look; see head comment */
+	fence(memory_order_seq_cst); /* message before look; see head comment */
 	if (c->fd < 0 || recv_note(c->fd, &note, &fd, 1, 0))
 		return;
 	if (!bell_map(&c->bell, fd, note.bell)) {
