@@ -25,9 +25,9 @@ void cost_machine_default(struct cost_machine *m)
 	cpu_set_t set;
 
 	*m = (struct cost_machine){
-		.link[0] = { .post_us = { 0.06, 0.2 },
-			     .trip_us = { 0.19, 0.22 },
-			     .byte_us = { { 0.0009, 0.0009 }, { 0.00014, 0.0002 } },
+		.link[0] = { .post_us = { 0.045, 0.08 },
+			     .trip_us = { 0.19, 0.21 },
+			     .byte_us = { { 0.0004, 0.0005 }, { 0.00013, 0.0002 } },
 			     .ll_max = 4096,
 			     .slot_bytes = 256 << 10 },
 		.link[1] = { .post_us = { 2.5, 2.5 },
@@ -36,7 +36,7 @@ void cost_machine_default(struct cost_machine *m)
 			     .ll_max = 4096,
 			     .slot_bytes = 256 << 10 },
 		.copy_byte_us = { 0.00003, 0.00008 },
-		.reduce_byte_us = { 0.00004, 0.0001 },
+		.reduce_byte_us = { 0.00003, 0.0001 },
 		.map_byte_us = { 0.000012, 0.00005 },
 		.barrier_us = 0.25,
 		.switch_us = 1.5,

@@ -71,7 +71,7 @@ static void assert_range(enum sched_coll coll, int nranks, int nodes, size_t lo,
 static void two_ranks_start_with_one_shot_and_ll(void **state)
 {
 	(void)state;
-	assert_range(COLL_ALL_REDUCE, 2, 1, 8, 256, "one_shot", PROTO_LL);
+	assert_range(COLL_ALL_REDUCE, 2, 1, 8, 128, "one_shot", PROTO_LL);
 	assert_range(COLL_ALL_REDUCE, 2, 1, 1024, 8192, "one_shot,two_shot", PROTO_BULK);
 	assert_range(COLL_ALL_REDUCE, 2, 1, 64 << 10, 1 << 28, "two_shot", PROTO_BULK);
 }
