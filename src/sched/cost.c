@@ -25,20 +25,20 @@ void cost_machine_default(struct cost_machine *m)
 	cpu_set_t set;
 
 	*m = (struct cost_machine){
-		.link[0] = { .post_us = { 0.045, 0.08 },
-			     .trip_us = { 0.19, 0.21 },
-			     .byte_us = { { 0.0004, 0.0005 }, { 0.00013, 0.0002 } },
+		.link[0] = { .post_us = { 0.045, 0.042 },
+			     .trip_us = { 0.18, 0.22 },
+			     .byte_us = { { 0.0003, 0.00054 }, { 0.00014, 0.00014 } },
 			     .ll_max = 4096,
-			     .slot_bytes = 256 << 10 },
-		.link[1] = { .post_us = { 2.5, 2.5 },
-			     .trip_us = { 6.0, 6.0 },
-			     .byte_us = { { 0.00035, 0.00045 }, { 0.00035, 0.00045 } },
+			     .slot_bytes = 512 << 10 },
+		.link[1] = { .post_us = { 1.3, 0.6 },
+			     .trip_us = { 1.7, 3.0 },
+			     .byte_us = { { 0.00054, 0.00054 }, { 0.00022, 0.00028 } },
 			     .ll_max = 4096,
-			     .slot_bytes = 256 << 10 },
-		.copy_byte_us = { 0.00003, 0.00008 },
-		.reduce_byte_us = { 0.00003, 0.0001 },
-		.map_byte_us = { 0.000012, 0.00005 },
-		.barrier_us = 0.25,
+			     .slot_bytes = 512 << 10 },
+		.copy_byte_us = { 0.000036, 0.000076 },
+		.reduce_byte_us = { 0.00002, 0.000053 },
+		.map_byte_us = { 0.000019, 0.00004 },
+		.barrier_us = 0.15,
 		.switch_us = 1.5,
 		.cache_bytes = 2 << 20,
 		.cores = 1,
@@ -476,12 +476,6 @@ static enum taut_status offer_algo(struct podium *p, const struct view *v, const
 	return st;
 }
 
-/* A mapped schedule has no messages: no protocol is right or wrong for it. */
-static uint64_t protos_for(const struct sched_algo *algo, const struct allowed *allowed)
-{
-	return algo->mapped ? (uint64_t)1 << PROTO_BULK : allowed->protos;
-}
-
 static enum taut_status rank_all(struct podium *p, const struct view *v, const struct allowed *allowed)
 {
 	enum taut_status st = TAUT_OK;
@@ -489,7 +483,7 @@ static enum taut_status rank_all(struct podium *p, const struct view *v, const s
 	p->first = p->second = (struct cost_choice){ .us = INFINITY };
 	for (int i = 0; !st && sched_algos[i]; i++)
 		if (allowed->algos >> i & 1)
-			st = offer_algo(p, v, sched_algos[i], protos_for(sched_algos[i], allowed));
+			st = offer_algo(p, v, sched_algos[i], allowed->protos);
 	return st;
 }
 
@@ -504,7 +498,7 @@ static bool may_use(const struct tune_best *best, void *ctx)
 
 	for (int i = 0; sched_algos[i]; i++)
 		if (sched_algos[i] == best->algo && fits_proto(t->v, best->algo, best->proto))
-			return t->allowed->algos >> i & 1 && protos_for(best->algo, t->allowed) >> best->proto & 1;
+			return t->allowed->algos >> i & 1 && t->allowed->protos >> best->proto & 1;
 	return false;
 }
 

@@ -71,7 +71,8 @@ static void assert_range(enum sched_coll coll, int nranks, int nodes, size_t lo,
 static void two_ranks_start_with_one_shot_and_ll(void **state)
 {
 	(void)state;
-	assert_range(COLL_ALL_REDUCE, 2, 1, 8, 128, "one_shot", PROTO_LL);
+	assert_range(COLL_ALL_REDUCE, 2, 1, 8, 32, "one_shot", PROTO_LL);
+	assert_range(COLL_ALL_REDUCE, 2, 1, 64, 512, "one_shot", PROTO_COUNT);
 	assert_range(COLL_ALL_REDUCE, 2, 1, 1024, 8192, "one_shot,two_shot", PROTO_BULK);
 	assert_range(COLL_ALL_REDUCE, 2, 1, 64 << 10, 1 << 28, "two_shot", PROTO_BULK);
 }
@@ -79,9 +80,9 @@ static void two_ranks_start_with_one_shot_and_ll(void **state)
 static void eight_ranks_of_a_machine_go_from_one_trip_to_least_bytes(void **state)
 {
 	(void)state;
-	assert_range(COLL_ALL_REDUCE, 8, 1, 8, 128, "one_shot,recursive_doubling", PROTO_LL);
+	assert_range(COLL_ALL_REDUCE, 8, 1, 8, 128, "one_shot,recursive_doubling", PROTO_COUNT);
 	assert_range(COLL_ALL_REDUCE, 8, 1, 64 << 10, 1 << 28, "two_shot,ring,halving_doubling", PROTO_BULK);
-	assert_range(COLL_BROADCAST, 8, 1, 8, 256, "one_shot,binomial", PROTO_LL);
+	assert_range(COLL_BROADCAST, 8, 1, 8, 256, "one_shot,binomial", PROTO_COUNT);
 	assert_range(COLL_BROADCAST, 8, 1, 1 << 20, 1 << 28, "chain,two_shot,ring", PROTO_BULK);
 }
 

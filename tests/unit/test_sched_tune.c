@@ -350,7 +350,7 @@ static void a_piece_never_exceeds_what_the_link_takes(void **state)
 	struct tune *t = parsed("taut.tune 1\nbest all_reduce 8 1 0 * 0 ring bulk 1 999999999\n");
 
 	(void)state;
-	assert_int_equal(choice_of(t, 8, 1 << 20, "").piece_bytes, 256 << 10);
+	assert_int_equal(choice_of(t, 8, 1 << 20, "").piece_bytes, 512 << 10);
 	tune_free(t);
 }
 
