@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 static _Thread_local char message[1024];
+static _Thread_local enum taut_status last;
 
 static void keep(const char *fmt, va_list ap)
 {
@@ -25,6 +26,7 @@ enum taut_status fail(enum taut_status st, const char *fmt, ...)
 	va_start(ap, fmt);
 	keep(fmt, ap);
 	va_end(ap);
+	last = st;
 	log_err(LOG_BASE, "%s", message);
 	return st;
 }
@@ -36,6 +38,7 @@ enum taut_status fail_quiet(enum taut_status st, const char *fmt, ...)
 	va_start(ap, fmt);
 	keep(fmt, ap);
 	va_end(ap);
+	last = st;
 	return st;
 }
 
@@ -69,13 +72,20 @@ enum taut_status errno_fail(int err, const char *fmt, ...)
 	va_end(ap);
 	len = strlen(message);
 	snprintf(message + len, sizeof(message) - len, ": %s", strerror(err));
+	last = errno_status(err);
 	log_err(LOG_BASE, "%s", message);
-	return errno_status(err);
+	return last;
 }
 
 void status_clear_message(void)
 {
 	message[0] = '\0';
+	last = TAUT_OK;
+}
+
+enum taut_status status_last(void)
+{
+	return last;
 }
 
 const char *taut_error_message(void)

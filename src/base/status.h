@@ -16,5 +16,7 @@ enum taut_status errno_fail(int err, const char *fmt, ...) __attribute__((format
  * where they happened (on another thread). */
 enum taut_status fail_quiet(enum taut_status st, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void status_clear_message(void);
+/* The status that this thread's sentence was kept with. */
+enum taut_status status_last(void);
 
 #endif

@@ -26,6 +26,22 @@ static uint64_t signature(const struct call_words *w)
 	return mix(h, (uint64_t)(unsigned)w->op << 32 | (uint64_t)(unsigned)w->root << 1 | (unsigned)w->vectors);
 }
 
+static void keep(struct taut_comm *comm, const struct call_words *w)
+{
+	struct call_record *r = &comm->calls[w->seq % COMM_CALLS];
+
+	/* A reader that meets another seq before or after takes the record for absent. */
+	atomic_store_explicit(&r->seq, 0, memory_order_relaxed);
+	fence(memory_order_release);
+	atomic_store_explicit(&r->coll, w->coll, memory_order_relaxed);
+	atomic_store_explicit(&r->count, w->count, memory_order_relaxed);
+	atomic_store_explicit(&r->type, w->type, memory_order_relaxed);
+	atomic_store_explicit(&r->op, w->op, memory_order_relaxed);
+	atomic_store_explicit(&r->root, w->root, memory_order_relaxed);
+	atomic_store_explicit(&r->vectors, w->vectors, memory_order_relaxed);
+	atomic_store_explicit(&r->seq, w->seq, memory_order_release);
+}
+
 uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig)
 {
 	struct call_words w = { .seq = ++comm->seq,
@@ -33,24 +49,21 @@ uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig)
 				.coll = (int)op->coll,
 				.type = (int)op->type,
 				.vectors = op->vectors };
-	struct call_record *r = &comm->calls[w.seq % COMM_CALLS];
 
 	if (sched_coll_reduces(op->coll))
 		w.op = op->op >= TAUT_OP_USER ? (int)TAUT_OP_USER : (int)op->op;
 	if (sched_coll_has_root(op->coll))
 		w.root = op->root;
-	/* A reader that meets another seq before or after takes the record for absent. */
-	atomic_store_explicit(&r->seq, 0, memory_order_relaxed);
-	fence(memory_order_release);
-	atomic_store_explicit(&r->coll, w.coll, memory_order_relaxed);
-	atomic_store_explicit(&r->count, w.count, memory_order_relaxed);
-	atomic_store_explicit(&r->type, w.type, memory_order_relaxed);
-	atomic_store_explicit(&r->op, w.op, memory_order_relaxed);
-	atomic_store_explicit(&r->root, w.root, memory_order_relaxed);
-	atomic_store_explicit(&r->vectors, w.vectors, memory_order_relaxed);
-	atomic_store_explicit(&r->seq, w.seq, memory_order_release);
+	keep(comm, &w);
 	*sig = comm->cfg.check ? (uint32_t)(signature(&w) >> 32) : 0x74617574u;
 	return w.seq;
+}
+
+void call_note(struct taut_comm *comm, enum comm_call call, uint64_t len)
+{
+	struct call_words w = { .seq = ++comm->seq, .count = len, .coll = (int)call };
+
+	keep(comm, &w);
 }
 
 static void write_text(char *text, size_t len, const struct call_words *w)
@@ -58,8 +71,12 @@ static void write_text(char *text, size_t len, const struct call_words *w)
 	enum sched_coll coll = (enum sched_coll)w->coll;
 	char count[32] = "", op[32] = "", root[32] = "";
 
-	if (coll == COLL_BARRIER) {
-		snprintf(text, len, "barrier()");
+	if (w->coll == CALL_ALLOC) {
+		snprintf(text, len, "mem_alloc(%llu bytes)", (unsigned long long)w->count);
+		return;
+	}
+	if (coll == COLL_BARRIER || w->coll == CALL_SPLIT) {
+		snprintf(text, len, coll == COLL_BARRIER ? "barrier()" : "comm_split()");
 		return;
 	}
 	if (!w->vectors)

@@ -51,11 +51,14 @@ static bool only_here(enum taut_status st)
 
 enum taut_status comm_failed(struct taut_comm *comm, enum taut_status st)
 {
+	return only_here(st) ? st : comm_broken(comm, st);
+}
+
+enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st)
+{
 	uint64_t until = now_ns() + EVENT_MS * 1000000ull;
 	char text[1024];
 
-	if (only_here(st))
-		return st;
 	snprintf(text, sizeof(text), "%s", taut_error_message());
 	/* A connection that broke: the control tree says whose death that was. */
 	while (st == TAUT_ERR_NET && !atomic_load(&comm->error) && now_ns() < until)
@@ -518,6 +521,8 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 	uint64_t tag = ++comm->derived;
 	enum taut_status st = comm_check(comm);
 
+	if (!st)
+		call_note(comm, CALL_SPLIT, 0);
 	if (!st && (!all || !ranks))
 		st = fail(TAUT_ERR_NOMEM, "taut_comm_split: a table of %d ranks", comm->size);
 	if (!st)
@@ -528,7 +533,8 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 		st = derive(out, comm, ranks, members(all, comm->size, mine.color, ranks), tag, opts);
 	mem_free(ranks);
 	mem_free(all);
-	return st;
+	/* The others wait for this rank, in the exchange or in the new group. */
+	return st ? comm_failed(comm, st) : TAUT_OK;
 }
 
 enum taut_status taut_comm_split(struct taut_comm **out, struct taut_comm *comm, int color, int key,

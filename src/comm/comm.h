@@ -44,6 +44,9 @@ struct op {
 	size_t *owned; /* the copies, one allocation */
 };
 
+/* Calls of all ranks that are no collectives; numbers beyond enum sched_coll. */
+enum comm_call { CALL_SPLIT = COLL_COUNT, CALL_ALLOC };
+
 /* What a rank remembers of a call; read at any time by the service thread (a seqlock by seq). */
 struct call_record {
 	_Atomic uint64_t seq, count;
@@ -143,8 +146,11 @@ struct taut_comm {
 /* The group's error as this thread's, if it has failed. */
 enum taut_status comm_check(struct taut_comm *comm);
 /* A call failed on this rank: if the group has (or within a moment gets) an error, that is
- * the answer; else the sentence goes to all ranks and is. */
+ * the answer; else the sentence goes to all ranks and is. Errors that every rank finds by
+ * itself before anything moves (a bad argument, a setting) stay with the call. */
 enum taut_status comm_failed(struct taut_comm *comm, enum taut_status st);
+/* The same when something may have moved: the group has failed in any case. */
+enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st);
 /* "two_shot/bulk": how the last collective of this communicator was done. For tools. */
 const char *comm_last_choice(const struct taut_comm *comm, char *buf, size_t len);
 void comm_lock(struct taut_comm *comm, uint64_t ticket);
@@ -166,6 +172,7 @@ void comm_links_cleanup(struct taut_comm *comm);
 
 /* --- call.c: records and comparison --- */
 uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig);
+void call_note(struct taut_comm *comm, enum comm_call call, uint64_t len);
 bool comm_describe(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t len);
 void comm_stalled(void *ctx, bool mismatch);
 

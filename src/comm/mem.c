@@ -16,7 +16,7 @@
 #include "comm/comm.h"
 
 #define SHARE_CHANNEL 254 /* of hellos that ask for a segment; no exec_link has it */
-#define SHARE_MS 10000
+#define DIFFER_NS 5000000000u
 #define AGREE_BYTES 4096 /* smaller calls are faster without */
 #define SEG_NONE (-1)	 /* not in a segment */
 #define SEG_UNUSED (-2)	 /* this rank has no such buffer */
@@ -34,15 +34,38 @@ static bool can_share(const struct taut_comm *comm)
 	       strcasecmp(comm->cfg.wire, "tcp") != 0;
 }
 
+/* --- waiting for others --- */
+static enum taut_status wait_peer(struct taut_comm *comm, uint64_t begun, uint64_t *asked, bool differs)
+{
+	uint64_t now = now_ns();
+
+	if (now - *asked > comm->net.stall_ms * 1000000ull || differs) {
+		comm_stalled(comm, differs);
+		*asked = now;
+	}
+	if (differs)
+		sleep_ms(1);
+	else if (now - begun < comm->net.spin_ns)
+		cpu_relax();
+	else if (now - begun < comm->net.spin_ns + 1000000)
+		sched_yield();
+	else
+		usleep(50);
+	return comm_check(comm);
+}
+
 /* --- passing one descriptor to all --- */
-static enum taut_status give(int sock, int fd)
+struct share_note { /* goes with the descriptor */
+	uint64_t call, len;
+};
+
+static enum taut_status give(int sock, int fd, struct share_note note)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = { .buf = { 0 } };
-	char byte = 0;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct iovec iov = { .iov_base = &note, .iov_len = sizeof(note) };
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
 	};
@@ -52,73 +75,87 @@ static enum taut_status give(int sock, int fd)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) == 1 ? TAUT_OK
-						      : errno_fail(errno, "cannot pass shared memory to a peer");
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(note))
+		return TAUT_OK;
+	return fail(TAUT_ERR_NET, "cannot pass shared memory to a peer: %s", strerror(errno));
 }
 
-static enum taut_status get(int sock, int *fd)
+/* *@fd stays -1 while nothing has come. */
+static enum taut_status get(int sock, int *fd, struct share_note *note)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = { .buf = { 0 } };
-	struct timeval limit = { .tv_sec = SHARE_MS / 1000 };
-	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct iovec iov = { .iov_base = note, .iov_len = sizeof(*note) };
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
 	};
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	struct cmsghdr *c;
 
-	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != 1)
-		return errno_fail(errno, "rank 0 passed no shared memory within %d ms", SHARE_MS);
-	c = CMSG_FIRSTHDR(&msg);
-	if (!c || c->cmsg_type != SCM_RIGHTS)
-		return fail(TAUT_ERR_NET, "rank 0 could not make shared memory");
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return TAUT_OK;
+	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (n != (ssize_t)sizeof(*note) || !c || c->cmsg_type != SCM_RIGHTS)
+		return fail(TAUT_ERR_NET, "rank 0 passed no shared memory: %s",
+			    n < 0 ? strerror(errno)
+			    : n	  ? "no descriptor came"
+				  : "it closed the connection");
 	memcpy(fd, CMSG_DATA(c), sizeof(int));
 	return TAUT_OK;
 }
 
-static enum taut_status serve_one(struct taut_comm *comm, int peer, int fd)
+static enum taut_status serve_one(struct taut_comm *comm, int peer, int fd, struct share_note note)
 {
 	struct exec_link probe = { .peer = peer, .channel = SHARE_CHANNEL };
-	uint64_t until = now_ns() + SHARE_MS * 1000000ull;
-	enum taut_status st;
-	int sock = -1;
+	uint64_t begun = now_ns(), asked = begun;
+	enum taut_status st = TAUT_OK;
+	int sock;
 
-	while ((sock = comm_take_dialled(comm, &probe)) < 0) {
-		st = comm_check(comm);
-		if (st)
-			return st;
-		if (now_ns() > until)
-			return fail(TAUT_ERR_TIMEOUT, "rank %d did not come to taut_mem_alloc within %d ms", peer,
-				    SHARE_MS);
-		sched_yield();
-	}
-	st = give(sock, fd);
+	while ((sock = comm_take_dialled(comm, &probe)) < 0 && !st)
+		st = wait_peer(comm, begun, &asked, false);
+	if (st)
+		return st;
+	st = give(sock, fd, note);
 	close(sock);
 	return st;
 }
 
-static enum taut_status serve(struct taut_comm *comm, int fd)
+static enum taut_status serve(struct taut_comm *comm, int fd, struct share_note note)
 {
 	enum taut_status st = TAUT_OK;
 
 	for (int r = 1; r < comm->size && !st; r++)
-		st = serve_one(comm, r, fd);
+		st = serve_one(comm, r, fd, note);
 	return st;
 }
 
-static enum taut_status fetch(struct taut_comm *comm, int *fd)
+/* A length of its own would be memory that is not there: all ranks are asked who called what. */
+static enum taut_status other_call(struct taut_comm *comm)
 {
+	uint64_t begun = now_ns(), asked = begun;
+	enum taut_status st = TAUT_OK;
+
+	while (!st && now_ns() - begun < DIFFER_NS)
+		st = wait_peer(comm, begun, &asked, true);
+	return st ? st : fail(TAUT_ERR_MISMATCH, "taut_mem_alloc: rank 0 shares memory of another length");
+}
+
+static enum taut_status fetch(struct taut_comm *comm, int *fd, struct share_note want)
+{
+	uint64_t begun = now_ns(), asked = begun;
+	struct share_note note;
 	int sock;
 	enum taut_status st = comm_dial_channel(comm, 0, SHARE_CHANNEL, &sock);
 
 	if (st)
 		return st;
-	st = get(sock, fd);
+	for (st = get(sock, fd, &note); !st && *fd < 0; st = st ? st : get(sock, fd, &note))
+		st = wait_peer(comm, begun, &asked, false);
 	close(sock);
+	if (!st && (note.call != want.call || note.len != want.len))
+		st = other_call(comm);
 	return st;
 }
 
@@ -140,13 +177,14 @@ static enum taut_status make_memfd(int *out, size_t len)
 /* Collective: @len new bytes that all ranks have mapped. */
 static enum taut_status share(struct taut_comm *comm, void **out, size_t len)
 {
+	struct share_note note = { .call = comm->seq, .len = len };
 	enum taut_status st;
 	int fd = -1;
 	void *p;
 
-	st = comm->rank == 0 ? make_memfd(&fd, len) : fetch(comm, &fd);
+	st = comm->rank == 0 ? make_memfd(&fd, len) : fetch(comm, &fd, note);
 	if (!st && comm->rank == 0)
-		st = serve(comm, fd);
+		st = serve(comm, fd, note);
 	if (st)
 		goto out_close;
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -216,11 +254,17 @@ enum taut_status taut_mem_alloc(void **out, size_t len, struct taut_comm *comm)
 
 	if (!out || !comm)
 		return fail(TAUT_ERR_ARG, "taut_mem_alloc: %s is NULL", out ? "comm" : "out");
+	if (len > SIZE_MAX / 4 / (size_t)comm->size)
+		return fail(TAUT_ERR_ARG, "taut_mem_alloc: %zu bytes are more than memory can hold", len);
 	ticket = comm_ticket(comm);
 	comm_lock(comm, ticket);
 	st = comm_check(comm);
+	if (!st)
+		call_note(comm, CALL_ALLOC, len);
 	if (!st && can_share(comm)) {
 		st = segment_new(comm, len, out);
+		if (st)
+			st = comm_failed(comm, st);
 	} else if (!st) {
 		*out = mem_aligned(4096, page_up(len ? len : 1));
 		st = *out ? TAUT_OK : fail(TAUT_ERR_NOMEM, "taut_mem_alloc: %zu bytes", len);
@@ -352,25 +396,6 @@ static enum answer read_peer(struct taut_comm *comm, int rank, uint64_t call)
 	return resolve(comm, rank, in, &comm->peer_in[rank]) && resolve(comm, rank, out, &comm->peer_out[rank])
 		       ? ANSWER_YES
 		       : ANSWER_NO;
-}
-
-static enum taut_status wait_peer(struct taut_comm *comm, uint64_t begun, uint64_t *asked, bool differs)
-{
-	uint64_t now = now_ns();
-
-	if (now - *asked > comm->net.stall_ms * 1000000ull || differs) {
-		comm_stalled(comm, differs);
-		*asked = now;
-	}
-	if (differs)
-		sleep_ms(1);
-	else if (now - begun < comm->net.spin_ns)
-		cpu_relax();
-	else if (now - begun < comm->net.spin_ns + 1000000)
-		sched_yield();
-	else
-		usleep(50);
-	return comm_check(comm);
 }
 
 static size_t buffer_len(const struct op *op, bool out)

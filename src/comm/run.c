@@ -211,13 +211,15 @@ static enum taut_status run_one(struct op *op)
 
 	comm_lock(comm, op->ticket);
 	st = prepare(&r);
-	if (!st && !r.local) {
+	if (st) {
+		st = comm_failed(comm, st);
+	} else if (!r.local) {
 		st = exec_run(&comm->task, 1);
-		if (!st && op->kind == OP_COLL)
+		if (st)
+			st = comm_broken(comm, st);
+		else if (op->kind == OP_COLL)
 			finish_average(op, &comm->task->call);
 	}
-	if (st)
-		st = comm_failed(comm, st);
 	comm_unlock(comm);
 	return st;
 }
@@ -309,19 +311,20 @@ static void end_running(struct running *r, bool ok)
 static enum taut_status run_group(struct op *ops, size_t n)
 {
 	struct running *r = mem_calloc(n, sizeof(*r));
-	size_t ready;
+	size_t ready = 0;
+	bool begun = false;
 	enum taut_status st;
 
-	if (!r)
-		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
 	lock_all(ops, n, true);
-	st = prepare_all(r, ops, n, &ready);
-	if (!st)
+	st = r ? prepare_all(r, ops, n, &ready) : fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
+	if (!st) {
+		begun = true;
 		st = run_tasks(r, n);
+	}
 	for (size_t i = 0; i < ready; i++)
 		end_running(&r[i], !st);
 	for (size_t i = 0; st && i < n; i++)
-		st = comm_failed(ops[i].comm, st);
+		st = (begun ? comm_broken : comm_failed)(ops[i].comm, st);
 	lock_all(ops, n, false);
 	mem_free(r);
 	return st;
@@ -381,10 +384,14 @@ enum taut_status op_submit(struct op *op, void *stream)
 	}
 	if (group_open())
 		return group_add(op, stream);
-	op->ticket = comm_ticket(op->comm);
-	if (!stream)
+	if (!stream) {
+		op->ticket = comm_ticket(op->comm);
 		return ops_run(op, 1);
+	}
 	atomic_store_explicit(&op->comm->streams_used, true, memory_order_relaxed);
 	st = op_own(op);
-	return st ? st : stream_add(stream, op, 1);
+	if (st)
+		return st;
+	op->ticket = comm_ticket(op->comm); /* from here on it runs, or the communicator ends */
+	return stream_add(stream, op, 1);
 }

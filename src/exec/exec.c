@@ -259,16 +259,15 @@ static enum taut_status differs(struct exec_task *t)
 
 static enum taut_status step_all(struct exec_task *const *tasks, size_t n, size_t *left, bool *moved)
 {
-	enum taut_status st = TAUT_ERR_NET;
-
 	for (size_t i = 0; i < n; i++) {
+		enum taut_status st = TAUT_ERR_NET;
 		enum exec_step r;
 
 		if (tasks[i]->done || (tasks[i]->after && !tasks[i]->after->done))
 			continue;
 		r = advance(tasks[i], &st);
-		if (r == EXEC_FAILED)
-			return st;
+		if (r == EXEC_FAILED) /* what failed has set the sentence */
+			return status_last() ? status_last() : st;
 		if (r == EXEC_DIFFERS)
 			return differs(tasks[i]);
 		*moved |= r == EXEC_MOVED;

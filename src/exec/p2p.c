@@ -102,7 +102,11 @@ static void unpost(struct exec_inbox *box, struct exec_task *t)
 
 void exec_recv_cleanup(struct exec_task *t)
 {
+	if (t->done)
+		return;
 	unpost(t->msg.inbox, t);
+	if (t->msg.inbox->owner == t)
+		t->msg.inbox->owner = NULL;
 }
 
 static size_t min_size(size_t a, size_t b)
