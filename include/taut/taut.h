@@ -169,7 +169,13 @@ TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
  * allowed. Buffers may have any alignment and may not overlap except where "in place"
  * says so. @stream NULL: complete on return. Else a struct taut_stream: queued, buffers
  * stay the library's until the stream has come past the call; an error shows in
- * taut_stream_wait(). The result has the same bits on every rank. */
+ * taut_stream_wait(). The result has the same bits on every rank.
+ *
+ * Calls that differ between ranks end the group with TAUT_ERR_MISMATCH on every rank, with one
+ * sentence that says who called what. A rank that only sends in a call (the root of a broadcast, say)
+ * may have returned from it by then: it is told by its next call that waits for others, or by
+ * taut_comm_status(). A rank that has not made the call yet is waited for, and after some seconds named
+ * in the log; one that has left the group or died is an error. */
 
 /* out[i] = op over ranks of in[i]. In place: @in == @out. */
 TAUT_API enum taut_status taut_all_reduce(const void *in, void *out, size_t count, enum taut_type type, enum taut_op op,

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
 
 enum { RANK_LIMIT = 1 << 24 };	/* more than there can be: sums stay in an int */
 #define PAUSE_NS 100000000u	/* between questions */
 #define PATIENCE_NS 2000000000u /* for an answer, before the next question replaces it */
+#define SLOW_NS 3000000000u	/* a call that waits this long is worth a line, or has lost a rank */
 
 /* --- Entries --- */
 
@@ -273,13 +275,95 @@ static int culprit(const struct query *q)
 	return rank;
 }
 
+/* --- Calls that nobody answers --- */
+
+/* The lowest rank from @rank on that no answer names. */
+static int next_absent(const struct query *q, int rank)
+{
+	bool moved = true;
+
+	while (moved) {
+		moved = false;
+		for (int i = 0; i < q->nentries; i++)
+			for (int k = 0; k < q->entries[i].nranges; k++)
+				if (q->entries[i].ranges[k].lo <= rank && q->entries[i].ranges[k].hi >= rank) {
+					rank = q->entries[i].ranges[k].hi + 1;
+					moved = true;
+				}
+	}
+	return rank;
+}
+
+/* Ranks that gave an answer; *@named of them by their number. */
+static int answers(const struct query *q, int *named)
+{
+	int n = 0;
+
+	*named = 0;
+	for (int i = 0; i < q->nentries; i++) {
+		n += q->entries[i].ranks;
+		for (int k = 0; k < q->entries[i].nranges; k++)
+			*named += q->entries[i].ranges[k].hi - q->entries[i].ranges[k].lo + 1;
+	}
+	return n;
+}
+
+static const struct call_entry *late_entry(const struct query *q)
+{
+	for (int i = 0; i < q->nentries; i++)
+		if (!q->entries[i].made)
+			return &q->entries[i];
+	return NULL;
+}
+
+/* True once the same call has waited for SLOW_NS, by answers that came all the time. The earliest call
+ * counts when ranks wait in several. */
+static bool is_slow(struct query *q)
+{
+	uint64_t now = now_ns();
+
+	if (q->seq > q->slow_seq && q->slow_seq && now - q->slow_seen < SLOW_NS / 2)
+		return false;
+	if (q->seq != q->slow_seq || now - q->slow_seen > SLOW_NS / 2) {
+		q->slow_said = q->slow_said && q->seq == q->slow_seq;
+		q->slow_seq = q->seq;
+		q->slow_since = now;
+	}
+	q->slow_seen = now;
+	return now - q->slow_since >= SLOW_NS;
+}
+
+/* No two calls differ: a rank is late, which is its right, or has left, and then the others would wait for ever. */
+static void judge_slow(struct boot *b)
+{
+	struct query *q = &b->query;
+	const struct call_entry *late = late_entry(q);
+	int named, count = answers(q, &named), gone = next_absent(q, 0);
+	char text[800], name[160];
+
+	if (!is_slow(q))
+		return;
+	entries_text(text, sizeof(text), q->entries, q->nentries);
+	if (late && late->nranges && !q->slow_said) {
+		q->slow_said = true;
+		log_warn(LOG_BOOT, "call %llu waits for %s: %s", (unsigned long long)q->seq,
+			 table_name(name, sizeof(name), b->g->table, late->ranges[0].lo), text);
+	} else if (!late && count < b->g->size && count == named && gone < b->g->size) {
+		event_make(b->g, BOOT_EVENT_FAILED, TAUT_ERR_PEER, gone,
+			   "%s has left the group; call %llu waits for it: %s",
+			   table_name(name, sizeof(name), b->g->table, gone), (unsigned long long)q->seq, text);
+	}
+}
+
 static void judge(struct boot *b)
 {
 	struct query *q = &b->query;
 	char text[900];
 
-	if (!differ(q))
+	if (!differ(q)) {
+		judge_slow(b);
 		return;
+	}
 	entries_text(text, sizeof(text), q->entries, q->nentries);
 	event_make(b->g, BOOT_EVENT_MISMATCH, TAUT_ERR_MISMATCH, culprit(q), "call %llu differs: %s",
 		   (unsigned long long)q->seq, text);

@@ -52,6 +52,10 @@ struct query {	   /* the question that is being answered */
 	struct call_entry *entries; /* combined so far */
 	int nentries;
 	uint64_t again_at, again_seq; /* top: the next question, when the last one is old enough */
+	uint64_t slow_seq;	      /* top: a call that some rank waits in, though no two differ ... */
+	uint64_t slow_since;	      /* ... for how long */
+	uint64_t slow_seen;
+	bool slow_said;
 };
 
 struct survivor { /* of boot_survivors(): a connection that waits for the list */

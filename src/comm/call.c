@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/fence.h"
+#include "base/time.h"
 #include "comm/comm.h"
+
+#define DOUBT_NS 120000000u /* a little more than the pause between two questions */
 
 struct call_words {
 	uint64_t seq, count;
@@ -103,7 +106,7 @@ bool comm_describe(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t le
 	w.vectors = atomic_load_explicit(&r->vectors, memory_order_relaxed);
 	fence(memory_order_acquire);
 	if (w.seq != seq || atomic_load_explicit(&r->seq, memory_order_relaxed) != seq) {
-		snprintf(text, len, "call %llu not made", (unsigned long long)seq);
+		text[0] = '\0';
 		return false;
 	}
 	*sig = signature(&w);
@@ -111,14 +114,32 @@ bool comm_describe(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t le
 	return true;
 }
 
+/* A message of another call may belong to an older one: a rank that thought of another root, say, had
+ * nothing to wait for in it. One call after the other is asked for, backwards, again and again. */
+static void ask_back(struct taut_comm *comm)
+{
+	uint64_t now = now_ns();
+
+	if (now < comm->doubt_at)
+		return;
+	if (!comm->doubt_at) {
+		if (comm->seq > 1)
+			boot_query_call(comm->boot, comm->seq - 1);
+		boot_query_call(comm->boot, comm->seq);
+		comm->doubt = comm->seq > 2 ? comm->seq - 2 : comm->seq;
+	} else {
+		boot_query_call(comm->boot, comm->doubt);
+		comm->doubt = comm->doubt > 1 && comm->seq - comm->doubt < COMM_CALLS / 4 ? comm->doubt - 1 : comm->seq;
+	}
+	comm->doubt_at = now + DOUBT_NS;
+}
+
 void comm_stalled(void *ctx, bool mismatch)
 {
 	struct taut_comm *comm = ctx;
 
-	/* A message of another call may belong to the call before: a rank that thought of another
-	 * root, say, was already done with it. */
-	if (mismatch && comm->seq > 1)
-		boot_query_call(comm->boot, comm->seq - 1);
-	if (comm->seq)
+	if (mismatch)
+		ask_back(comm);
+	else if (comm->seq)
 		boot_query_call(comm->boot, comm->seq);
 }

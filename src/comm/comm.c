@@ -60,8 +60,9 @@ enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st)
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%s", taut_error_message());
-	/* A connection that broke: the control tree says whose death that was. */
-	while (st == TAUT_ERR_NET && !atomic_load(&comm->error) && now_ns() < until)
+	/* A connection that broke, or a death seen in a new group, where ranks have other numbers: the
+	 * control tree says whose death that was. */
+	while ((st == TAUT_ERR_NET || st == TAUT_ERR_PEER) && !atomic_load(&comm->error) && now_ns() < until)
 		sleep_ms(1);
 	if (!atomic_load(&comm->error)) {
 		boot_report(comm->boot, st, text);
@@ -531,6 +532,8 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 		*out = NULL;
 	else if (!st)
 		st = derive(out, comm, ranks, members(all, comm->size, mine.color, ranks), tag, opts);
+	if (st)
+		fail_quiet(st, "taut_comm_split: %s", taut_error_message());
 	mem_free(ranks);
 	mem_free(all);
 	/* The others wait for this rank, in the exchange or in the new group. */

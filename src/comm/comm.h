@@ -18,7 +18,7 @@
 #include "boot/boot.h"
 #include "exec/exec.h"
 
-#define COMM_CALLS 64 /* calls that a rank remembers for comparison */
+#define COMM_CALLS 512 /* calls that a rank remembers for comparison: more than it can be ahead of others */
 #define P2P_CHANNEL 255
 
 enum op_kind { OP_COLL, OP_SEND, OP_RECV };
@@ -128,6 +128,7 @@ struct taut_comm {
 
 	/* comparing calls */
 	uint64_t seq;
+	uint64_t doubt, doubt_at; /* an older call to ask for, and when */
 	struct call_record calls[COMM_CALLS];
 
 	/* user operations, shared memory */

@@ -10,7 +10,7 @@
 #define YIELD_NS 200000u   /* after spinning: this long with yields, then sleep */
 #define SLEEP_NS 20000000u /* a sleep that nobody ended looks again after this */
 #define SOCKET_SLEEP_MS 1  /* the same when sockets must be watched too */
-#define MISMATCH_NS 5000000000u
+#define MISMATCH_NS 20000000000u
 
 /* Waiting of one exec_run(). */
 struct waiter {
@@ -196,11 +196,19 @@ static void wait_ends(struct waiter *w, struct exec_task *const *tasks)
 	*w = (struct waiter){ 0 };
 }
 
+/* Of collectives alone: only they need all ranks. */
 static void tell_stalled(struct exec_task *const *tasks, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!tasks[i]->done && (i == 0 || tasks[i]->net != tasks[i - 1]->net))
-			tasks[i]->net->stalled(tasks[i]->net->ctx, false);
+	const struct exec_net *told = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct exec_net *net = tasks[i]->net;
+
+		if (tasks[i]->done || tasks[i]->kind != EXEC_COLL || net == told)
+			continue;
+		net->stalled(net->ctx, false);
+		told = net;
+	}
 }
 
 static void wait_more(struct waiter *w, struct exec_task *const *tasks, size_t n)
