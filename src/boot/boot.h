@@ -115,7 +115,10 @@ enum taut_status boot_create_env(struct boot **out, const struct boot_env *env, 
 				 const struct config *cfg, const struct boot_callbacks *cb);
 /* Collective over @parent; members of the new group are named in order of new rank by
  * @ranks (ranks of @parent), the same on all members; @tag tells groups made at the same time apart. The
- * addresses are known, so there is no meeting point: tree neighbours dial each other. Called by members only. */
+ * addresses are known, so there is no meeting point: tree neighbours dial each other. Called by members only.
+ * A failure of @parent ends it, unless @tag has BOOT_TAG_SURVIVORS: a death that made the survivors go on without
+ * the dead may become known only now. */
+#define BOOT_TAG_SURVIVORS ((uint64_t)1 << 32)
 enum taut_status boot_derive(struct boot **out, struct boot *parent, const int *ranks, int size, uint64_t tag,
 			     int timeout_ms, const struct boot_callbacks *cb);
 /* The survivors of @parent, whatever its state: the lowest rank that answers collects

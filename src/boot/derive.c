@@ -149,7 +149,7 @@ enum taut_status boot_derive(struct boot **out, struct boot *parent, const int *
 	if (st)
 		return st;
 	pthread_mutex_lock(&boot_lock);
-	j.parent_failed = parent->g->has_event;
+	j.parent_failed = parent->g->has_event || tag & BOOT_TAG_SURVIVORS;
 	st = open_derived(&j.b, parent, ranks, size, rank, tag, cb);
 	if (!st) {
 		st = rank ? derive_below(&j) : join_top(&j, NULL);

@@ -447,8 +447,9 @@ static void fail_checkin(struct join *j, const struct meeting *m, enum dial_end 
 			   m->where, d->why);
 	else
 		event_make(g, BOOT_EVENT_FAILED, TAUT_ERR_TIMEOUT, 0,
-			   "rank 0 at %s did not answer within %d ms (TAUT_JOIN_TIMEOUT_MS): %s", m->where,
-			   j->timeout_ms, d->why[0] ? d->why : "it has not joined");
+			   "rank 0 at %s did not answer within %d ms (TAUT_JOIN_TIMEOUT_MS)%s: %s", m->where,
+			   j->timeout_ms, strstr(d->why, "handshake") ? ", or has another secret (TAUT_SECRET)" : "",
+			   d->why[0] ? d->why : "it has not joined");
 }
 
 static bool is_final(enum dial_end end, const struct dial *d)

@@ -39,7 +39,7 @@ struct join {
 	uint64_t start, deadline;
 	int timeout_ms;
 	const struct boot *parent; /* of a derived group, else NULL */
-	bool parent_failed;	   /* before this began: then it is no reason to end */
+	bool parent_failed;	   /* before this began, or it is to be left behind: no reason to end */
 };
 /* A failure of the parent group while a new one is derived from it ends the new one. */
 void join_check_parent(struct join *j);

@@ -83,7 +83,7 @@ enum taut_status taut_comm_abort(struct taut_comm *comm)
 	if (!comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_abort: comm is NULL");
 	boot_abort(comm->boot);
-	snprintf(text, sizeof(text), "group \"%s\": rank %d called taut_comm_abort()", comm->name, comm->rank);
+	snprintf(text, sizeof(text), "rank %d aborted the group", comm->rank); /* as the others hear it */
 	set_error(comm, TAUT_ERR_ABORTED, text);
 	return TAUT_OK;
 }
@@ -514,6 +514,16 @@ static int members(const struct split_entry *all, int n, int color, int *ranks)
 	return count;
 }
 
+static enum taut_status derive_members(struct taut_comm **out, struct taut_comm *comm, const struct split_entry *all,
+				       int color, int *ranks, uint64_t tag, const struct taut_comm_opts *opts)
+{
+	int n = members(all, comm->size, color, ranks);
+	enum taut_status st = derive(out, comm, ranks, n, tag, opts);
+
+	/* Its sentence may speak of ranks by their new numbers. */
+	return st ? fail_quiet(st, "taut_comm_split: %s", taut_error_message()) : TAUT_OK;
+}
+
 static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *comm, struct split_entry mine,
 				     const struct taut_comm_opts *opts)
 {
@@ -531,9 +541,7 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 	if (!st && mine.color == TAUT_NO_COLOR)
 		*out = NULL;
 	else if (!st)
-		st = derive(out, comm, ranks, members(all, comm->size, mine.color, ranks), tag, opts);
-	if (st)
-		fail_quiet(st, "taut_comm_split: %s", taut_error_message());
+		st = derive_members(out, comm, all, mine.color, ranks, tag, opts);
 	mem_free(ranks);
 	mem_free(all);
 	/* The others wait for this rank, in the exchange or in the new group. */
@@ -581,7 +589,7 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 	if (st)
 		return st;
 	/* The list itself goes into the new group's key; the number tells two shrinks apart. */
-	st = derive(out, comm, ranks, count, (uint64_t)1 << 32 | ++comm->derived, opts);
+	st = derive(out, comm, ranks, count, BOOT_TAG_SURVIVORS | ++comm->derived, opts);
 	mem_free(ranks);
 	return st;
 }

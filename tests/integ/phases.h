@@ -21,9 +21,9 @@ enum phase {
 	MAPPED,
 	PHASES
 };
-static const char *const phase_names[PHASES] = { "joining",	"idle",	    "small",	    "large", "tcp small",
-					   "tcp large", "messages", "tcp messages", "dup",   "split",
-					   "stream",	"alloc",    "mapped" };
+static const char *const phase_names[PHASES] = { "joining",   "idle",	  "small",	  "large", "tcp small",
+						 "tcp large", "messages", "tcp messages", "dup",   "split",
+						 "stream",    "alloc",	  "mapped" };
 static inline enum taut_status reduce(struct taut_comm *c, size_t n)
 {
 	float *x = calloc(n, sizeof(*x));
