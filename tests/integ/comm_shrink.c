@@ -149,6 +149,7 @@ static void run_dying(int rank, int size, void *arg)
 {
 	struct taut_comm *comm = join_all(rank, size), *less;
 	unsigned members = (1u << size) - 1;
+	int done = 0;
 
 	(void)arg;
 	for (int victim = 0; victim < size - 1; victim++) {
@@ -166,6 +167,10 @@ static void run_dying(int rank, int size, void *arg)
 		taut_comm_destroy(comm);
 		comm = less;
 		check_group(comm, members, rank, size);
+		/* All are out of it before the next one dies. */
+		done += size - 1 - victim;
+		atomic_fetch_add(&page->gate, 1);
+		wait_for(&page->gate, done);
 	}
 	taut_comm_destroy(comm);
 }
