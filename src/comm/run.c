@@ -133,6 +133,13 @@ static enum taut_status set_scratch(struct running *r, struct exec_call *call)
 	return r->scratch ? TAUT_OK : fail(TAUT_ERR_NOMEM, "%zu bytes of working memory for a collective", len);
 }
 
+/* Where all ranks copy at once, one copy is better than two. A broadcast's root would wait for its
+ * readers instead of running ahead through the slots. */
+static bool goes_by_ref(enum sched_coll coll)
+{
+	return coll == COLL_ALL_GATHER || coll == COLL_ALL_TO_ALL || coll == COLL_GATHER || coll == COLL_SCATTER;
+}
+
 static enum taut_status prepare_coll(struct running *r)
 {
 	struct op *op = r->op;
@@ -162,6 +169,7 @@ static enum taut_status prepare_coll(struct running *r)
 		st = set_scratch(r, &call);
 	if (st)
 		return st;
+	call.by_ref = goes_by_ref(op->coll);
 	call.nt = op_bytes(op) >= comm->nt_bytes;
 	call.peer_in = comm->peer_in;
 	call.peer_out = comm->peer_out;

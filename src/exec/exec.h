@@ -24,7 +24,8 @@
 #include "wire/wire.h"
 
 #define EXEC_MAX_CHANNELS 16
-#define EXEC_MAX_PENDING 32 /* sends by reference that one task may have under way */
+#define EXEC_REF_BYTES ((size_t)64 << 10) /* from here on one copy by the kernel beats two through a slot */
+#define EXEC_MAX_PENDING 32		  /* sends by reference that one task may have under way */
 
 /* Both directions between this rank and a peer on one channel; made at first use. */
 struct exec_link {
@@ -87,6 +88,7 @@ struct exec_call {
 	size_t elem;
 	const struct reduce_kernels *red; /* NULL for collectives that do not reduce */
 	bool nt;			  /* results are too big for the caches */
+	bool by_ref; /* messages are stored as they are, so that the receiver may take them in one copy */
 	uint32_t sig;
 	/* mapped schedules: where the buffers of each rank are addressable, by rank */
 	unsigned char *const *peer_in, *const *peer_out;

@@ -176,7 +176,8 @@ static enum wire_result send_part(struct exec_task *t, struct wire_conn *tx)
 	bool ll;
 	size_t n = part_len(tx, t->msg.len, t->msg.at, &ll);
 	const unsigned char *p = (const unsigned char *)t->msg.buf + t->msg.at;
-	enum wire_result r = (ll ? tx->ops->send_ll : tx->ops->send)(tx, p, n, SIG);
+	bool ref = n >= EXEC_REF_BYTES && tx->ops->send_ref;
+	enum wire_result r = (ll ? tx->ops->send_ll : ref ? tx->ops->send_ref : tx->ops->send)(tx, p, n, SIG);
 
 	if (r == WIRE_DONE)
 		t->msg.at += n;

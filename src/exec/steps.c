@@ -95,7 +95,8 @@ static enum exec_step send_stable(struct exec_task *t, struct exec_link *l, cons
 		return EXEC_BLOCKED;
 	if (t->npending == EXEC_MAX_PENDING)
 		return EXEC_BLOCKED;
-	r = tx->ops->send(tx, p, x->len, t->call.sig);
+	r = (t->call.by_ref && x->len >= EXEC_REF_BYTES && tx->ops->send_ref ? tx->ops->send_ref : tx->ops->send)(
+		tx, p, x->len, t->call.sig);
 	if (r == WIRE_DONE && !tx->ops->send_idle(tx))
 		t->pending[t->npending++] = (struct exec_pending){ tx, p, p + x->len };
 	return from_wire(r);

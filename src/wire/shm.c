@@ -8,6 +8,10 @@
  * the call's signature in the high half, so a stale flag never looks right. Each side
  * reads the other's counters only when it seems to have run out.
  *
+ * A message by reference is a slot that holds where its bytes lie in the sender's memory; the
+ * receiver takes them with process_vm_readv(). Whether the kernel allows that, and whether both mean
+ * the same process by a number, the receiver tries once on a word of the sender's.
+ *
  * The receiver answers with its bell over the same socket; the sender looks for the answer after
  * each message until it is there. (Either it sees the bell, or the receiver, who looks for
  * messages after it has sent the bell, sees the message.) */
@@ -18,10 +22,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/time.h"
 #include "wire/bell.h"
 #include "wire/wire.h"
 
@@ -38,6 +44,7 @@ struct shm_line {
 struct shm_slot {
 	_Alignas(LINE) _Atomic uint64_t flag;
 	uint64_t len;
+	uint64_t ref; /* where the bytes are in the sender's memory; 0: in the slot */
 };
 struct shm_segment {
 	_Alignas(LINE) _Atomic uint32_t ll_taken; /* lines consumed; written by the receiver */
@@ -50,6 +57,9 @@ struct shm_segment {
 struct shm_note {
 	uint32_t bell, slots;
 	uint64_t slot_bytes;
+	int32_t pid;	   /* sender's */
+	uint32_t can_read; /* receiver's answer: by reference is possible */
+	uint64_t probe_at, probe;
 };
 
 struct shm_conn {
@@ -65,6 +75,11 @@ struct shm_conn {
 	uint32_t misses;	/* looks at the last line of a message */
 	int fd;			/* sender: where the receiver's bell comes from; else -1 */
 	struct wire_bell *bell; /* the peer's; NULL: not known yet */
+	uint64_t probe;		/* for the peer to read */
+	pid_t pid;		/* the peer's; receiver only */
+	bool by_ref;		/* sender: the peer can read this process */
+	uint32_t ref_end;	/* sender: slots up to the last message by reference */
+	unsigned char *stage;	/* receiver: a message by reference that must lie somewhere; lazily */
 };
 
 static struct shm_conn *shm_of(const struct wire_conn *c)
@@ -186,6 +201,7 @@ static void shm_close(struct wire_conn *base)
 	if (!base)
 		return;
 	bell_unmap(c->bell);
+	mem_free(c->stage);
 	if (c->seg)
 		munmap(c->seg, c->seg_len);
 	if (c->fd >= 0)
@@ -193,9 +209,34 @@ static void shm_close(struct wire_conn *base)
 	mem_free(c);
 }
 
+/* --- by reference --- */
+static bool read_peer(pid_t pid, void *to, uint64_t from, size_t len)
+{
+	while (len) {
+		struct iovec local = { to, len }, remote = { (void *)(uintptr_t)from, len };
+		ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+		if (got <= 0)
+			return false;
+		to = (char *)to + got;
+		from += (uint64_t)got;
+		len -= (size_t)got;
+	}
+	return true;
+}
+
+static bool can_read(const struct shm_note *note)
+{
+	uint64_t seen = 0;
+
+	return read_peer(note->pid, &seen, note->probe_at, sizeof(seen)) && seen == note->probe;
+}
+
 static enum taut_status shm_connect(struct wire_conn **out, const struct wire_args *args, int fd)
 {
-	struct shm_note note = { .slots = (uint32_t)args->cfg->slots, .slot_bytes = args->cfg->slot_bytes };
+	struct shm_note note = { .slots = (uint32_t)args->cfg->slots,
+				 .slot_bytes = args->cfg->slot_bytes,
+				 .pid = getpid() };
 	struct shm_conn *c = conn_new(args, fd);
 	int fds[2] = { -1, -1 };
 	enum taut_status st;
@@ -204,6 +245,9 @@ static enum taut_status shm_connect(struct wire_conn **out, const struct wire_ar
 		close(fd);
 		return fail(TAUT_ERR_NOMEM, "shared memory connection to rank %d", args->peer);
 	}
+	c->probe = now_ns() ^ (uint64_t)(uintptr_t)c;
+	note.probe = c->probe;
+	note.probe_at = (uint64_t)(uintptr_t)&c->probe;
 	c->seg_len = data_at(note.slots) + note.slots * note.slot_bytes;
 	st = make_segment(&fds[0], c->seg_len);
 	if (st)
@@ -256,6 +300,8 @@ static enum taut_status shm_accept(struct wire_conn **out, const struct wire_arg
 		st = bell_export(args->bell, &own, &mine.bell);
 	if (st)
 		goto err_close;
+	c->pid = note.pid;
+	mine.can_read = can_read(&note);
 	/* A sender that has already left cannot take it and need not: what it sent is in the segment. */
 	if (!pass_note(fd, &mine, &own, 1))
 		log_debug(LOG_WIRE, "rank %d has closed its side before its first message was taken", args->peer);
@@ -280,6 +326,7 @@ static void find_bell(struct shm_conn *c)
 	if (!bell_map(&c->bell, fd, note.bell)) {
 		close(c->fd);
 		c->fd = -1;
+		c->by_ref = note.can_read;
 		bell_ring(c->bell);
 	}
 }
@@ -415,6 +462,7 @@ static void shm_send_commit(struct wire_conn *base, size_t len, uint32_t sig)
 	struct shm_slot *s = &c->seg->slots[c->slot % c->nslots];
 
 	s->len = len;
+	s->ref = 0;
 	atomic_store_explicit(&s->flag, flag_of(c->slot++, sig), memory_order_release); /* payload before flag */
 	ring_peer(c);
 	own_slot(c, len); /* the next message is likely to be of this size */
@@ -432,6 +480,33 @@ static enum wire_result shm_send(struct wire_conn *base, const void *buf, size_t
 	return WIRE_DONE;
 }
 
+static enum wire_result shm_send_ref(struct wire_conn *base, const void *buf, size_t len, uint32_t sig)
+{
+	struct shm_conn *c = shm_of(base);
+	struct shm_slot *s = &c->seg->slots[c->slot % c->nslots];
+
+	if (!c->by_ref || !len)
+		return shm_send(base, buf, len, sig);
+	if (!shm_send_ptr(base))
+		return WIRE_AGAIN;
+	s->len = len;
+	s->ref = (uint64_t)(uintptr_t)buf;
+	atomic_store_explicit(&s->flag, flag_of(c->slot++, sig), memory_order_release); /* place before flag */
+	c->ref_end = c->slot;
+	ring_peer(c);
+	return WIRE_DONE;
+}
+
+static bool shm_send_idle(struct wire_conn *base)
+{
+	struct shm_conn *c = shm_of(base);
+
+	if ((int32_t)(c->ref_end - c->slot_seen) <= 0)
+		return true;
+	c->slot_seen = atomic_load_explicit(&c->seg->slots_taken, memory_order_acquire); /* reads before credit */
+	return (int32_t)(c->ref_end - c->slot_seen) <= 0;
+}
+
 static enum wire_result shm_recv_peek(struct wire_conn *base, size_t *len, uint32_t *sig)
 {
 	struct shm_conn *c = shm_of(base);
@@ -445,6 +520,26 @@ static enum wire_result shm_recv_peek(struct wire_conn *base, size_t *len, uint3
 	return WIRE_DONE;
 }
 
+static enum wire_result take_ref(struct shm_conn *c, void *to, size_t len)
+{
+	if (read_peer(c->pid, to, c->seg->slots[c->slot % c->nslots].ref, len))
+		return WIRE_DONE;
+	c->base.broken = true;
+	fail_quiet(TAUT_ERR_NET, "rank %d's memory can no longer be read: %s", c->base.peer, strerror(errno));
+	return WIRE_BROKEN;
+}
+
+static enum wire_result stage_ref(struct shm_conn *c, const void **out, size_t len)
+{
+	if (!c->stage)
+		c->stage = mem_aligned(4096, c->base.slot_bytes);
+	*out = c->stage;
+	if (c->stage && len <= c->base.slot_bytes)
+		return take_ref(c, c->stage, len);
+	fail(TAUT_ERR_NOMEM, "%zu bytes for a message from rank %d", len, c->base.peer);
+	return WIRE_BROKEN;
+}
+
 static enum wire_result shm_recv_ptr(struct wire_conn *base, const void **out, size_t len, uint32_t sig)
 {
 	struct shm_conn *c = shm_of(base);
@@ -455,6 +550,8 @@ static enum wire_result shm_recv_ptr(struct wire_conn *base, const void **out, s
 		return WIRE_AGAIN;
 	if (got_sig != sig || got != len)
 		return WIRE_MISMATCH;
+	if (c->seg->slots[c->slot % c->nslots].ref)
+		return stage_ref(c, out, len);
 	*out = c->data + (c->slot % c->nslots) * c->base.slot_bytes;
 	return WIRE_DONE;
 }
@@ -469,14 +566,24 @@ static void shm_recv_done(struct wire_conn *base)
 
 static enum wire_result shm_recv(struct wire_conn *base, void *buf, size_t len, uint32_t sig)
 {
-	const void *p;
-	enum wire_result r = shm_recv_ptr(base, &p, len, sig);
+	struct shm_conn *c = shm_of(base);
+	enum wire_result r;
+	uint32_t got_sig;
+	size_t got;
 
-	if (r == WIRE_DONE) {
-		memcpy(buf, p, len);
-		shm_recv_done(base);
+	if (shm_recv_peek(base, &got, &got_sig) == WIRE_AGAIN)
+		return WIRE_AGAIN;
+	if (got_sig != sig || got != len)
+		return WIRE_MISMATCH;
+	if (c->seg->slots[c->slot % c->nslots].ref) {
+		r = take_ref(c, buf, len);
+		if (r != WIRE_DONE)
+			return r;
+	} else {
+		memcpy(buf, c->data + (c->slot % c->nslots) * c->base.slot_bytes, len);
 	}
-	return r;
+	shm_recv_done(base);
+	return WIRE_DONE;
 }
 
 const struct wire_ops wire_shm = {
@@ -489,6 +596,8 @@ const struct wire_ops wire_shm = {
 	.send_ll = shm_send_ll,
 	.send_ptr = shm_send_ptr,
 	.send_commit = shm_send_commit,
+	.send_ref = shm_send_ref,
+	.send_idle = shm_send_idle,
 	.recv_ptr = shm_recv_ptr,
 	.recv_done = shm_recv_done,
 	.recv = shm_recv,

@@ -71,6 +71,9 @@ struct wire_ops {
 	 * send_commit() posts @len bytes of it. */
 	void *(*send_ptr)(struct wire_conn *c);
 	void (*send_commit)(struct wire_conn *c, size_t len, uint32_t sig);
+	/* (optional) As send(), but the receiver may take the bytes straight from @buf: one copy
+	 * instead of two, and send_idle() only when it has. Falls back to send(). */
+	enum wire_result (*send_ref)(struct wire_conn *c, const void *buf, size_t len, uint32_t sig);
 	/* (optional) Is nothing left that only poll() would send? Until then the buffers of send() are read,
 	 * and a rank that stops polling keeps its peer waiting. NULL: always so, send() copies. */
 	bool (*send_idle)(struct wire_conn *c);
