@@ -170,7 +170,8 @@ static enum taut_status prepare_coll(struct running *r)
 	if (st)
 		return st;
 	call.by_ref = goes_by_ref(op->coll);
-	call.nt = op_bytes(op) >= comm->nt_bytes;
+	/* In place, the lines are in the caches already: they were read. */
+	call.nt = op->in != op->out && op_bytes(op) >= comm->nt_bytes;
 	call.peer_in = comm->peer_in;
 	call.peer_out = comm->peer_out;
 	comm->last_plan = call.plan;
