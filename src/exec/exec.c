@@ -10,7 +10,7 @@
 #define YIELD_NS 200000u   /* after spinning: this long with yields, then sleep */
 #define SLEEP_NS 20000000u /* a sleep that nobody ended looks again after this */
 #define SOCKET_SLEEP_MS 1  /* the same when sockets must be watched too */
-#define MISMATCH_NS 20000000000u
+#define MISMATCH_NS 8000000000u
 
 /* Waiting of one exec_run(). */
 struct waiter {
