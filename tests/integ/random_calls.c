@@ -1006,9 +1006,9 @@ static int one_run(int ranks)
 
 int main(int argc, char **argv)
 {
-	int runs = argc > 3 ? atoi(argv[3]) : 8, ranks = argc > 4 ? atoi(argv[4]) : 0, bad = 0;
+	int runs = argc > 3 ? atoi(argv[3]) : 12, ranks = argc > 4 ? atoi(argv[4]) : 0, bad = 0;
 
-	w.calls = argc > 1 ? strtoull(argv[1], NULL, 0) : 2000;
+	w.calls = argc > 1 ? strtoull(argv[1], NULL, 0) : 3000;
 	w.seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	w.hashes = mmap(NULL, HASHES * sizeof(*w.hashes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(w.hashes != MAP_FAILED && runs > 0);
