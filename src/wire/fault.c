@@ -221,6 +221,14 @@ static enum wire_result fault_send(struct wire_conn *c, const void *buf, size_t 
 	return refused(f, &r) ? r : sent(f, f->inner->ops->send(f->inner, buf, len, sig));
 }
 
+static enum wire_result fault_send_ref(struct wire_conn *c, const void *buf, size_t len, uint32_t sig)
+{
+	struct fault_conn *f = fault_of(c);
+	enum wire_result r;
+
+	return refused(f, &r) ? r : sent(f, f->inner->ops->send_ref(f->inner, buf, len, sig));
+}
+
 static enum wire_result fault_send_ll(struct wire_conn *c, const void *buf, size_t len, uint32_t sig)
 {
 	struct fault_conn *f = fault_of(c);
@@ -359,6 +367,7 @@ static struct wire_ops ops_around(const struct wire_ops *in)
 	ops.close = fault_close;
 	ops.add_socket = in->add_socket ? fault_add_socket : NULL;
 	ops.send = in->send ? fault_send : NULL;
+	ops.send_ref = in->send_ref ? fault_send_ref : NULL;
 	ops.send_ll = in->send_ll ? fault_send_ll : NULL;
 	ops.send_ptr = in->send_ptr ? fault_send_ptr : NULL;
 	ops.send_commit = in->send_commit ? fault_send_commit : NULL;
