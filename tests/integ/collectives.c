@@ -382,7 +382,7 @@ static void all(struct taut_comm *comm, int rank, int size, void *arg)
 			for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
 				j.salt++;
 				/* The large ones with a part of the types: the time is bounded. */
-				if (counts[c] > 2000 && j.salt % 7)
+				if ((counts[c] > 2000 && j.salt % 7) || (counts[c] > 10000 && j.salt % 21))
 					continue;
 				j.count = counts[c];
 				j.root = (int)(j.salt % (unsigned)size);

@@ -3,6 +3,8 @@
 #ifndef INTEG_RANKS_H
 #define INTEG_RANKS_H
 
+#include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,23 @@ static inline void meet_by_pipe(struct rank_start *s, int rank, int size, struct
 	must(taut_comm_create(comm, &s->id, rank, size, NULL) == TAUT_OK);
 }
 
+/* TEST_NETWORKS=PID,PID: the network of machine number @host is that of process PID. */
+static inline void enter_network(int host)
+{
+	const char *at = getenv("TEST_NETWORKS");
+	char path[64];
+	int fd;
+
+	for (int i = 0; at && i < host; i++)
+		at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+	if (!at)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", atoi(at));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
+	close(fd);
+}
+
 /* TEST_HOSTS=3,1,2: ranks 0 to 2 take themselves to be on one machine, rank 3 on another, 4 and 5 on a third; from
  * the start again for more ranks. */
 static inline void take_host(int rank)
@@ -66,6 +85,7 @@ static inline void take_host(int rank)
 	}
 	snprintf(name, sizeof(name), "machine-%d", host);
 	setenv("TAUT_HOSTID", name, 1);
+	enter_network(host);
 }
 
 static inline void rank_main(struct rank_start *s, int rank, int size, rank_fn fn, void *arg)
