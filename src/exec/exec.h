@@ -24,7 +24,7 @@
 #include "wire/wire.h"
 
 #define EXEC_MAX_CHANNELS 16
-#define EXEC_REF_BYTES ((size_t)64 << 10) /* from here on one copy by the kernel beats two through a slot */
+#define EXEC_REF_BYTES ((size_t)16 << 10) /* from here on one copy by the kernel beats two through a slot */
 #define EXEC_MAX_PENDING 32		  /* sends by reference that one task may have under way */
 
 /* Both directions between this rank and a peer on one channel; made at first use. */
