@@ -3,13 +3,15 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "base/time.h"
 
-#define YIELD_NS 200000u   /* after spinning: this long with yields, then sleep */
-#define SLEEP_NS 20000000u /* a sleep that nobody ended looks again after this */
-#define SOCKET_SLEEP_MS 1  /* the same when sockets must be watched too */
+#define YIELD_NS 200000u    /* after spinning: this long with yields, then sleep */
+#define SLEEP_NS 20000000u  /* a sleep that nobody ended looks again after this */
+#define NAP_NS 20000u	    /* where not everything that may come rings the bell: naps from this ... */
+#define NAP_MAX_NS 1000000u /* ... to this */
 #define MISMATCH_NS 8000000000u
 
 /* Waiting of one exec_run(). */
@@ -17,6 +19,7 @@ struct waiter {
 	uint64_t since, stall_at; /* 0: something moved last time */
 	uint32_t rounds, armed_at;
 	bool armed;
+	uint64_t nap_ns;
 };
 
 /* --- one task --- */
@@ -153,8 +156,9 @@ static int add_fd(struct pollfd *fds, int n, int most, const struct wire_conn *c
 	return n + 1;
 }
 
-static void sleep_on_sockets(const struct exec_net *net)
+static void sleep_on_sockets(const struct exec_net *net, uint64_t ns)
 {
+	struct timespec t = { .tv_nsec = (long)ns };
 	struct pollfd fds[64];
 	int n = 0;
 
@@ -162,21 +166,30 @@ static void sleep_on_sockets(const struct exec_net *net)
 		n = add_fd(fds, n, 64, net->links[i]->tx);
 		n = add_fd(fds, n, 64, net->links[i]->rx);
 	}
-	poll(fds, (nfds_t)n, SOCKET_SLEEP_MS);
+	ppoll(fds, (nfds_t)n, &t, NULL);
+}
+
+/* Does a task wait for what rings no bell of @net: sockets, a barrier of mapped ranks, the
+ * shared memory of another communicator? */
+static bool rings_all(struct exec_task *const *tasks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (tasks[i]->net != tasks[0]->net || tasks[i]->net->polls ||
+		    (tasks[i]->kind == EXEC_COLL && tasks[i]->call.plan->sched->mapped))
+			return false;
+	return true;
 }
 
 static void sleep_now(struct waiter *w, struct exec_task *const *tasks, size_t n)
 {
 	struct exec_net *net = tasks[0]->net;
 
-	/* Several communicators have several bells: look again soon. */
-	for (size_t i = 1; i < n; i++)
-		if (tasks[i]->net != net) {
-			sleep_on_sockets(net);
-			return;
-		}
-	if (net->polls) {
-		sleep_on_sockets(net);
+	if (!rings_all(tasks, n)) {
+		/* Short at first: a peer's shared memory may have the answer at any time. */
+		w->nap_ns = w->nap_ns ? w->nap_ns * 2 : NAP_NS;
+		if (w->nap_ns > NAP_MAX_NS)
+			w->nap_ns = NAP_MAX_NS;
+		sleep_on_sockets(net, w->nap_ns);
 		return;
 	}
 	if (!w->armed) {
