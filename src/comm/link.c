@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections to peers, made at first use: the sender dials, the receiver finds what was
  * dialled when it first waits for that peer. */
+#include <poll.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -260,6 +261,14 @@ static int collect(struct taut_comm *comm, const struct exec_link *l, struct dia
 	return 0;
 }
 
+/* A peer that shares memory passes it after it has dialled, when it gets the processor. */
+static bool has_come(const struct dialled *d)
+{
+	struct pollfd p = { .fd = d->fd, .events = POLLIN };
+
+	return !d->ops->local || poll(&p, 1, 0) > 0;
+}
+
 enum taut_status comm_attach_rx(void *ctx, struct exec_link *l)
 {
 	struct taut_comm *comm = ctx;
@@ -274,6 +283,11 @@ enum taut_status comm_attach_rx(void *ctx, struct exec_link *l)
 	n = collect(comm, l, list);
 	if (!n)
 		return TAUT_OK;
+	if (!has_come(list[0])) {
+		while (n > 0)
+			put_back(comm, list[--n]);
+		return TAUT_OK;
+	}
 	st = list[0]->ops->accept(&c, &args, list[0]->fd);
 	for (int i = 1; i < n; i++) {
 		if (!st)
