@@ -381,6 +381,9 @@ static enum taut_status find_file(struct job *j)
 		return st;
 	if (!*j->path)
 		return fail(TAUT_ERR_CONFIG, "neither XDG_CACHE_HOME nor HOME is set: name the file with --out");
+	st = tune_save_check(j->path);
+	if (st)
+		return st;
 	if (!access(j->path, F_OK))
 		(void)tune_load(&j->old, j->path);
 	return TAUT_OK;

@@ -91,7 +91,9 @@ enum taut_status tune_text(char **out, size_t *len, const struct tune *t);
 enum taut_status tune_path(char *out, size_t len, const char *path);
 /* *@out NULL when @path is "" and there is no file. A file that @path names must exist. */
 enum taut_status tune_load(struct tune **out, const char *path);
-/* Replaces the file at once, making its folder if need be. */
+/* Whether tune_save() will be able to, for those who work long before it: makes the folder. */
+enum taut_status tune_save_check(const char *path);
+/* Replaces the file at once, making its folder if need be. Only a regular file is replaced. */
 enum taut_status tune_save(const struct tune *t, const char *path);
 void tune_free(struct tune *t);
 /* Takes all numbers of @m but cores, one_wire, slot_bytes and ll_max, which follow from the

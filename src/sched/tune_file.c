@@ -154,17 +154,42 @@ static enum taut_status replace_file(const char *path, const char *text, size_t 
 	return st;
 }
 
-enum taut_status tune_save(const struct tune *t, const char *path)
+/* @full: where the file of @path is. As root, rename() would put a file in a device's place. */
+static enum taut_status save_target(char *full, size_t len, const char *path)
 {
-	char full[PATH_MAX], *text;
-	size_t len;
-	enum taut_status st = tune_path(full, sizeof(full), path);
+	enum taut_status st = tune_path(full, len, path);
+	struct stat sb;
 
 	if (st)
 		return st;
 	if (!*full)
 		return fail(TAUT_ERR_CONFIG, "tuning file: neither XDG_CACHE_HOME nor HOME is set, name a file");
-	st = make_folder(full);
+	if (!stat(full, &sb) && !S_ISREG(sb.st_mode))
+		return fail(TAUT_ERR_CONFIG, "tuning file %s: it is there and is no regular file, name another", full);
+	return make_folder(full);
+}
+
+enum taut_status tune_save_check(const char *path)
+{
+	char full[PATH_MAX];
+	enum taut_status st = save_target(full, sizeof(full), path);
+	char *slash = st ? NULL : strrchr(full, '/');
+
+	if (st)
+		return st;
+	if (slash)
+		slash[1] = '\0';
+	if (access(slash ? full : ".", W_OK | X_OK))
+		return errno_fail(errno, "tuning file %s: folder %s", path, slash ? full : ".");
+	return TAUT_OK;
+}
+
+enum taut_status tune_save(const struct tune *t, const char *path)
+{
+	char full[PATH_MAX], *text;
+	size_t len;
+	enum taut_status st = save_target(full, sizeof(full), path);
+
 	if (st)
 		return st;
 	st = tune_text(&text, &len, t);

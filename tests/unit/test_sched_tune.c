@@ -428,7 +428,26 @@ static void a_file_that_cannot_be_written_is_told(void **state)
 	snprintf(path, sizeof(path), "%s/x/y.tune", folder);
 	assert_int_not_equal(tune_save(t, path), TAUT_OK);
 	assert_non_null(strstr(taut_error_message(), folder));
+	assert_int_not_equal(tune_save_check(path), TAUT_OK);
 	assert_int_not_equal(tune_save(t, folder), TAUT_OK);
+	tune_free(t);
+}
+
+/* As root, a device would be lost. */
+static void only_a_regular_file_is_replaced(void **state)
+{
+	char path[128];
+	struct tune *t = parsed("taut.tune 1\n");
+	struct stat sb;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(tune_save_check(path), TAUT_ERR_CONFIG);
+	assert_int_equal(tune_save(t, path), TAUT_ERR_CONFIG);
+	assert_non_null(strstr(taut_error_message(), "no regular file"));
+	assert_int_equal(stat(path, &sb), 0);
+	assert_true(S_ISFIFO(sb.st_mode));
 	tune_free(t);
 }
 
@@ -475,6 +494,7 @@ int main(void)
 		cmocka_unit_test(the_default_file_lies_in_the_cache_folder),
 		cmocka_unit_test(a_named_file_must_be_there_and_be_one),
 		cmocka_unit_test(a_file_that_cannot_be_written_is_told),
+		cmocka_unit_test(only_a_regular_file_is_replaced),
 		cmocka_unit_test(no_memory_is_an_error_and_nothing_leaks),
 	};
 
