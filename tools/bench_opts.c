@@ -41,6 +41,8 @@ enum taut_status bench_parse_bytes(size_t *out, const char *text)
 	double v = strtod(text, &end);
 	const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
 
+	if (!*text)
+		return fail_quiet(TAUT_ERR_ARG, "an empty size: want a number of bytes such as 8, 4K, 1.5M or 2G");
 	if (end == text || !isdigit((unsigned char)text[0]))
 		return fail_quiet(TAUT_ERR_ARG, "size %s: want a number of bytes such as 8, 4K, 1.5M or 2G", text);
 	if (unit) {
@@ -443,7 +445,9 @@ static enum taut_status parse_option(struct bench_opts *o, int argc, char **argv
 			return fail_quiet(TAUT_ERR_ARG, "%s wants a value: %s", opt->name, opt->help);
 		return opt->set(o, equals ? equals + 1 : argv[++*i]);
 	}
-	return fail_quiet(TAUT_ERR_ARG, "unknown option %s; taut bench --help lists them", arg);
+	if (*arg != '-')
+		return fail_quiet(TAUT_ERR_ARG, "unexpected argument \"%s\": one collective at a time", arg);
+	return fail_quiet(TAUT_ERR_ARG, "unknown option %s", arg);
 }
 
 static enum taut_status find_coll(struct bench_opts *o, const char *name)

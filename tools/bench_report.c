@@ -221,7 +221,7 @@ enum taut_status bench_report_row(struct bench_report *r, const struct bench_row
 	return TAUT_OK;
 }
 
-enum taut_status bench_report_finish(struct bench_report *r)
+enum taut_status bench_report_finish(struct bench_report *r, bool complete)
 {
 	enum taut_status st = TAUT_OK;
 
@@ -233,14 +233,15 @@ enum taut_status bench_report_finish(struct bench_report *r)
 		st = errno_fail(errno, "cannot write %s", r->opts->json);
 	if (r->csv && fflush(r->csv))
 		st = errno_fail(errno, "cannot write %s", r->opts->csv);
-	if (r->table) {
+	if (r->table && complete) {
 		printf("# Out of bounds values : %lld %s\n", r->wrong,
 		       !r->opts->check ? "(not checked)"
 		       : r->wrong      ? "FAILED"
 				       : "OK");
 		printf("# Avg bus bandwidth    : %g\n", r->bus_count ? r->bus_sum / r->bus_count : 0);
-		fflush(stdout);
 	}
+	if (r->table && (fflush(stdout) || ferror(stdout)) && errno != EPIPE)
+		st = errno_fail(errno, "standard output");
 	close_file(r->json);
 	close_file(r->csv);
 	json_decref(r->rows);

@@ -29,7 +29,8 @@ enum taut_status bench_report_create(struct bench_report **out, const struct ben
 void bench_report_progress(struct bench_report *r, const char *what);
 void bench_report_note(struct bench_report *r, const char *text);
 enum taut_status bench_report_row(struct bench_report *r, const struct bench_row *row);
-/* Writes what is in memory, then releases, also on failure. NULL is allowed. */
-enum taut_status bench_report_finish(struct bench_report *r);
+/* Writes what is in memory, then releases, also on failure. NULL is allowed. @complete: all
+ * was measured, so there is a summary. */
+enum taut_status bench_report_finish(struct bench_report *r, bool complete);
 
 #endif

@@ -268,8 +268,11 @@ static void say_too_small(struct runner *r, size_t bytes, enum taut_type type)
 
 	if (!r->report)
 		return;
-	snprintf(text, sizeof(text), "size %zu left out: less than one %s for each of %d ranks", bytes,
-		 taut_type_name(type), r->size);
+	if (bench_count(r->opts->coll, taut_type_size(type), type, r->size))
+		snprintf(text, sizeof(text), "size %zu left out: less than one %s", bytes, taut_type_name(type));
+	else
+		snprintf(text, sizeof(text), "size %zu left out: less than one %s for each of %d ranks", bytes,
+			 taut_type_name(type), r->size);
 	bench_report_note(r->report, text);
 }
 
@@ -350,7 +353,8 @@ static enum taut_status memory_fits(struct runner *r)
 	if (st || short_of == 0)
 		return st;
 	return fail(TAUT_ERR_NOMEM,
-		    "the buffers of %d ranks take %zu MiB, this machine has %zu: use smaller --sizes or fewer ranks",
+		    "the buffers of %d ranks take %zu MiB, this machine has %zu MiB free: use smaller --sizes or fewer "
+		    "ranks",
 		    taut_comm_local_size(r->comm), need >> 20, have >> 20);
 }
 
@@ -458,7 +462,7 @@ enum taut_status bench_run(bool *wrong, const struct bench_setting *s, struct ta
 		st = run_rows(&r);
 	if (!st)
 		st = taut_barrier(comm, NULL); /* nobody leaves while another still needs it */
-	written = bench_report_finish(r.report);
+	written = bench_report_finish(r.report, !st);
 	free_buffers(&r);
 	*wrong = r.wrong > 0;
 	return st ? st : written;

@@ -681,6 +681,10 @@ int launch(const struct launch_opts *opts)
 		j.limit_at = now_ns() + (uint64_t)opts->timeout_s * UINT64_C(1000000000);
 	if (j.ranks)
 		run_job(&j);
+	if (j.out.error && !j.rc) {
+		errno_fail(j.out.error, "standard output");
+		j.rc = EXIT_FAILURE;
+	}
 	clean_up(&j);
 	return j.rc;
 }

@@ -72,6 +72,7 @@ void outlet_write(struct outlet *o)
 
 		if (done < 0 && errno != EINTR && errno != EAGAIN) {
 			o->broken = true;
+			o->error = errno == EPIPE ? 0 : errno;
 			o->len = at;
 		}
 		if (done < 0)

@@ -12,7 +12,8 @@ struct outlet {
 	int fd;
 	char *buf;
 	size_t len, cap;
-	bool broken; /* the reader is gone */
+	bool broken; /* the reader is gone, or */
+	int error;   /* what cannot be written: an errno */
 };
 void outlet_init(struct outlet *o, int fd);
 void outlet_put(struct outlet *o, const char *data, size_t len);

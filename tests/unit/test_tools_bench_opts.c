@@ -102,7 +102,7 @@ static void mistakes_are_named_with_what_is_allowed(void **state)
 		{ "all_reduce --sizes 0:64:x2", "--sizes 0:64:x2: want" },
 		{ "all_reduce --sizes 8:9M:+0", "--sizes 8:9M:+0: want" },
 		{ "all_reduce --sizes 0:9M:+1", "more than 4096 sizes" },
-		{ "all_reduce --sizes ", "size : want" },
+		{ "all_reduce --sizes ", "an empty size: want" },
 		{ "all_reduce --sizes", "--sizes wants a value" },
 		{ "all_reduce --types int7", "--types int7: want a comma list of int8" },
 		{ "all_reduce --ops plus", "--ops plus: want a comma list of sum" },
