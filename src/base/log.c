@@ -31,7 +31,21 @@ static unsigned module_bits(const char *name, size_t len)
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 		if (strlen(modules[i].name) == len && !strncasecmp(modules[i].name, name, len))
 			return modules[i].bit;
-	return 0; /* NCCL's names for rooms that taut does not have select nothing */
+	return 0;
+}
+
+/* Once, for the first word; NCCL's names for rooms that taut does not have are gone by now. */
+static void warn_module(const char *name, size_t len)
+{
+	static int said;
+
+	if (said++ || !len)
+		return;
+	fprintf(stderr,
+		"taut: TAUT_LOG_SUBSYS: no room is called \"%.*s\": expected base, topo, sched, boot, wire, exec, "
+		"comm, "
+		"tool or all\n",
+		(int)len, name);
 }
 
 static unsigned parse_modules(const char *text)
@@ -43,6 +57,8 @@ static unsigned parse_modules(const char *text)
 	while (*text) {
 		size_t len = strcspn(text, ",");
 
+		if (!module_bits(text, len))
+			warn_module(text, len);
 		bits |= module_bits(text, len);
 		text += len + (text[len] == ',');
 	}

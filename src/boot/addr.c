@@ -93,6 +93,10 @@ static enum taut_status no_candidate(const struct ifaddrs *list, const struct co
 			at += (size_t)snprintf(names + at, sizeof(names) - at, " %s", i->ifa_name);
 		snprintf(last, sizeof(last), "%s", i->ifa_name);
 	}
+	if (!cfg->ifname[0])
+		return fail(TAUT_ERR_CONFIG,
+			    "no interface is up and has an %s address (TAUT_SOCKET_FAMILY); this host has:%s",
+			    families[cfg->family >= 0 && cfg->family <= 2 ? cfg->family : 0], names);
 	return fail(TAUT_ERR_CONFIG,
 		    "no interface that is up and has an %s address matches TAUT_SOCKET_IFNAME \"%s\" "
 		    "(TAUT_SOCKET_FAMILY); this host has:%s",
