@@ -615,23 +615,11 @@ static enum taut_status catch_signals(struct job *j)
 	return TAUT_OK;
 }
 
-/* A pipe that took the place of a closed standard stream would be mistaken for it. */
-static void open_standard_streams(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd < 3);
-	close_fd(fd);
-}
-
 static enum taut_status set_up(struct job *j)
 {
 	size_t n = (size_t)j->opts->ranks;
 	enum taut_status st;
 
-	open_standard_streams();
 	j->ranks = mem_calloc(n, sizeof(*j->ranks));
 	j->polls = mem_calloc(3 + 2 * n, sizeof(*j->polls));
 	if (!j->ranks || !j->polls)

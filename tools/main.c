@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `taut`: one table of subcommands, each in its own file. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/nearest.h"
@@ -120,10 +122,23 @@ static int version(void)
 	return finish_output("taut");
 }
 
+/* A socket or pipe that took the place of a closed standard stream would be mistaken for it. */
+static void open_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *c;
 
+	open_standard_streams();
 	if (argc < 2) {
 		list();
 		return 2;

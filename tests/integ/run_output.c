@@ -108,9 +108,22 @@ static void closed_streams_do_no_harm(void)
 
 	snprintf(script, sizeof(script), "%s run -n 2 sh -c 'cat; echo x; echo y >&2' <&- >&- 2>&-", taut_command());
 	CHECK(system(script) == 0);
+	snprintf(script, sizeof(script), "%s bench barrier --ranks 2 --time 0.01 <&- >&- 2>&-", taut_command());
+	CHECK(system(script) == 0);
 	snprintf(script, sizeof(script), "test \"$(%s run -n 2 sh -c 'cat; echo x' <&- 2>&-)\" = \"$(printf 'x\\nx')\"",
 		 taut_command());
 	CHECK(system(script) == 0);
+}
+
+static void a_full_disk_is_a_failure(void)
+{
+	static char script[1024];
+
+	snprintf(script, sizeof(script), "%s run -n 2 echo words >/dev/full 2>/dev/null", taut_command());
+	CHECK(WEXITSTATUS(system(script)) == 1);
+	snprintf(script, sizeof(script), "%s bench barrier --ranks 2 --time 0.01 >/dev/full 2>/dev/null",
+		 taut_command());
+	CHECK(WEXITSTATUS(system(script)) == 1);
 }
 
 static void ranks_know_who_they_are(void)
@@ -142,6 +155,7 @@ int main(void)
 	a_reader_that_leaves_ends_the_writers();
 	only_rank_0_reads();
 	closed_streams_do_no_harm();
+	a_full_disk_is_a_failure();
 	ranks_know_who_they_are();
 	an_outer_launcher_keeps_its_variables();
 	return 0;
