@@ -394,7 +394,7 @@ static const struct option options[] = {
 	{ "--root", "R", set_root, "root of broadcast, reduce, gather, scatter; default all: a new one each call" },
 	{ "--in-place", NULL, set_in_place, "in place only; default: out of place and in place" },
 	{ "--out-of-place", NULL, set_out_of_place, "out of place only" },
-	{ "--time", "S", set_time, "seconds of repetitions for each figure; default 0.2" },
+	{ "--time", "S", set_time, "seconds of repetitions for each figure, 7 to 201 of them; default 0.2" },
 	{ "--iters", "N", set_iters, "repetitions for each figure, instead of --time" },
 	{ "--batch", "N", set_batch, "calls of one repetition; default: about 2 ms of them" },
 	{ "--warmup", "N", set_warmup, "calls before the first repetition; default: at least 20 ms of them" },
