@@ -417,7 +417,7 @@ static const struct option options[] = {
 void bench_opts_help(void)
 {
 	printf("usage: taut bench COLLECTIVE [OPTIONS]\n"
-	       "       taut bench limits [--json FILE]\n\nCOLLECTIVE is one of");
+	       "       taut bench limits [--max BYTES] [--quick] [--json FILE]\n\nCOLLECTIVE is one of");
 	for (int i = 0; bench_coll_at(i); i++)
 		printf("%s %s", i ? "," : "", bench_coll_at(i)->name);
 	printf(".\nStarts its own ranks, unless a launcher (taut run, mpirun, srun, torchrun) started it.\n\n");
