@@ -35,8 +35,8 @@ endforeach()
 function(variant program name arguments)
 	separate_arguments(words UNIX_COMMAND "${arguments}")
 	add_test(NAME integ/${program}_${name} COMMAND integ_${program} ${words} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-	set_tests_properties(integ/${program}_${name} PROPERTIES LABELS integ TIMEOUT ${long_timeout} SKIP_RETURN_CODE 77
-		ENVIRONMENT "${ARGN}")
+	set_tests_properties(integ/${program}_${name} PROPERTIES LABELS "integ;variant" TIMEOUT ${long_timeout}
+		SKIP_RETURN_CODE 77 ENVIRONMENT "${ARGN}")
 endfunction()
 math(EXPR long_timeout "300 * ${patience}")
 set_tests_properties(integ/collectives integ/hosts integ/random_calls integ/scale PROPERTIES TIMEOUT ${long_timeout})
