@@ -476,6 +476,12 @@ static enum taut_status offer_algo(struct podium *p, const struct view *v, const
 	return st;
 }
 
+/* A mapped schedule has no messages: no protocol is right or wrong for it. */
+static uint64_t protos_for(const struct sched_algo *algo, const struct allowed *allowed)
+{
+	return algo->mapped ? (uint64_t)1 << PROTO_BULK : allowed->protos;
+}
+
 static enum taut_status rank_all(struct podium *p, const struct view *v, const struct allowed *allowed)
 {
 	enum taut_status st = TAUT_OK;
@@ -483,7 +489,7 @@ static enum taut_status rank_all(struct podium *p, const struct view *v, const s
 	p->first = p->second = (struct cost_choice){ .us = INFINITY };
 	for (int i = 0; !st && sched_algos[i]; i++)
 		if (allowed->algos >> i & 1)
-			st = offer_algo(p, v, sched_algos[i], allowed->protos);
+			st = offer_algo(p, v, sched_algos[i], protos_for(sched_algos[i], allowed));
 	return st;
 }
 
@@ -498,7 +504,7 @@ static bool may_use(const struct tune_best *best, void *ctx)
 
 	for (int i = 0; sched_algos[i]; i++)
 		if (sched_algos[i] == best->algo && fits_proto(t->v, best->algo, best->proto))
-			return t->allowed->algos >> i & 1 && t->allowed->protos >> best->proto & 1;
+			return t->allowed->algos >> i & 1 && protos_for(best->algo, t->allowed) >> best->proto & 1;
 	return false;
 }
 
