@@ -18,6 +18,8 @@
 
 enum fate { FATE_UNKNOWN, FATE_HERE, FATE_DEAD, FATE_EXCLUDED };
 
+#define DIAL_TRIES 5
+
 struct census {
 	struct boot *b;
 	uint64_t deadline, connect_ns;
@@ -266,24 +268,40 @@ static bool listed(const struct census *n, int rank)
 	return false;
 }
 
+/* A dial that the event of a death cut short, or that was closed in the middle, says nothing of
+ * @rank: only a refusal, or silence again and again, does. Lock released meanwhile. */
+static enum dial_end dial_living(struct census *n, struct dial *d, int rank)
+{
+	enum dial_end end = DIAL_UNREACHED;
+
+	for (int i = 0; i < DIAL_TRIES && (end == DIAL_UNREACHED || end == DIAL_CANCELLED); i++) {
+		*d = (struct dial){ .deadline = n->deadline, .connect_ns = n->connect_ns };
+		dial_prepare(d, n->b, rank, FOR_SURVIVE);
+		pthread_mutex_unlock(&boot_lock);
+		if (i)
+			sleep_ms(20);
+		end = dial(d);
+		buf_cleanup(&d->reply);
+		pthread_mutex_lock(&boot_lock);
+	}
+	return end;
+}
+
 /* GONE: @rank does not collect, on to the next. FAILED: @st is the error. */
 static enum verdict ask(struct census *n, int rank, enum taut_status *st)
 {
-	struct dial d = { .deadline = n->deadline, .connect_ns = n->connect_ns };
 	enum verdict v = VERDICT_GONE;
 	char name[160];
-	enum dial_end end;
+	struct dial d;
+	enum dial_end end = dial_living(n, &d, rank);
 
-	dial_prepare(&d, n->b, rank, FOR_SURVIVE);
 	table_name(name, sizeof(name), n->b->g->table, rank);
-	pthread_mutex_unlock(&boot_lock);
-	end = dial(&d);
-	buf_cleanup(&d.reply);
 	if (end == DIAL_OK) {
+		pthread_mutex_unlock(&boot_lock);
 		v = get_list(n, d.fd, st);
 		close(d.fd);
+		pthread_mutex_lock(&boot_lock);
 	}
-	pthread_mutex_lock(&boot_lock);
 	if (v == VERDICT_LIST && !listed(n, n->b->rank)) {
 		*st = fail(TAUT_ERR_PEER, "%s did not find rank %d among the survivors", name, n->b->rank);
 		return VERDICT_FAILED;
