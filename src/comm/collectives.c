@@ -60,7 +60,7 @@ enum taut_status taut_all_reduce(const void *in, void *out, size_t count, enum t
 
 	if (!st)
 		st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_all_gather(const void *in, void *out, size_t count, enum taut_type type, struct taut_comm *comm,
@@ -75,7 +75,7 @@ enum taut_status taut_all_gather(const void *in, void *out, size_t count, enum t
 	b.out_len = count * (size_t)comm->size;
 	b.in_place = in == at_block(out, (size_t)comm->rank, count, type);
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_reduce_scatter(const void *in, void *out, size_t count, enum taut_type type, enum taut_op rop,
@@ -92,7 +92,7 @@ enum taut_status taut_reduce_scatter(const void *in, void *out, size_t count, en
 	b.in_len = count * (size_t)comm->size;
 	b.in_place = out == at_block(in, (size_t)comm->rank, count, type);
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_broadcast(const void *in, void *out, size_t count, enum taut_type type, int root,
@@ -108,7 +108,7 @@ enum taut_status taut_broadcast(const void *in, void *out, size_t count, enum ta
 		return st;
 	b.in_len = comm->rank == root ? count : 0;
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_reduce(const void *in, void *out, size_t count, enum taut_type type, enum taut_op rop, int root,
@@ -129,7 +129,7 @@ enum taut_status taut_reduce(const void *in, void *out, size_t count, enum taut_
 		return st;
 	b.out_len = comm->rank == root ? count : 0;
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_gather(const void *in, void *out, size_t count, enum taut_type type, int root,
@@ -146,7 +146,7 @@ enum taut_status taut_gather(const void *in, void *out, size_t count, enum taut_
 	b.out_len = comm->rank == root ? count * (size_t)comm->size : 0;
 	b.in_place = in == at_block(out, (size_t)root, count, type);
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_scatter(const void *in, void *out, size_t count, enum taut_type type, int root,
@@ -163,7 +163,7 @@ enum taut_status taut_scatter(const void *in, void *out, size_t count, enum taut
 	b.in_len = comm->rank == root ? count * (size_t)comm->size : 0;
 	b.in_place = out == at_block(in, (size_t)root, count, type);
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_all_to_all(const void *in, void *out, size_t count, enum taut_type type, struct taut_comm *comm,
@@ -177,7 +177,7 @@ enum taut_status taut_all_to_all(const void *in, void *out, size_t count, enum t
 		return st;
 	b.in_len = b.out_len = count * (size_t)comm->size;
 	st = check(&op, &b);
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_barrier(struct taut_comm *comm, void *stream)
@@ -185,5 +185,5 @@ enum taut_status taut_barrier(struct taut_comm *comm, void *stream)
 	struct op op = { .coll = COLL_BARRIER, .type = TAUT_UINT8, .comm = comm };
 	enum taut_status st = check_basics("taut_barrier", &op);
 
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }

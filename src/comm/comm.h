@@ -185,6 +185,8 @@ size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost mode
 
 /* --- run.c --- */
 enum taut_status op_submit(struct op *op, void *stream);
+/* Instead, when the call is wrong by @st, which is returned: its group will not run. */
+enum taut_status op_refuse(enum taut_status st);
 /* Runs @ops, which have tickets, as one; waits. */
 enum taut_status ops_run(struct op *ops, size_t n);
 enum taut_status op_own(struct op *op);

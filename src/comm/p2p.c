@@ -27,7 +27,7 @@ enum taut_status taut_send(const void *buf, size_t count, enum taut_type type, i
 	};
 	enum taut_status st = check("taut_send", &op, buf);
 
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_recv(void *buf, size_t count, enum taut_type type, int peer, int tag, struct taut_comm *comm,
@@ -38,7 +38,7 @@ enum taut_status taut_recv(void *buf, size_t count, enum taut_type type, int pee
 	};
 	enum taut_status st = check("taut_recv", &op, buf);
 
-	return st ? st : op_submit(&op, stream);
+	return st ? op_refuse(st) : op_submit(&op, stream);
 }
 
 enum taut_status taut_sendrecv(const void *send_buf, size_t send_count, int dst, int send_tag, void *recv_buf,
@@ -51,8 +51,6 @@ enum taut_status taut_sendrecv(const void *send_buf, size_t send_count, int dst,
 	st = taut_send(send_buf, send_count, type, dst, send_tag, comm, stream);
 	if (!st)
 		st = taut_recv(recv_buf, recv_count, type, src, recv_tag, comm, stream);
-	if (st)
-		group_spoil(st);
 	end = taut_group_end();
 	return st ? st : end;
 }

@@ -380,6 +380,13 @@ void op_release(struct op *op)
 	op->owned = NULL;
 }
 
+enum taut_status op_refuse(enum taut_status st)
+{
+	if (group_open())
+		group_spoil(st);
+	return st;
+}
+
 enum taut_status op_submit(struct op *op, void *stream)
 {
 	enum taut_status st;

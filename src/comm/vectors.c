@@ -62,7 +62,7 @@ static enum taut_status submit(struct op *op, void *stream)
 	enum taut_status st;
 
 	if (!store)
-		return fail(TAUT_ERR_NOMEM, "places for %zu ranks", n);
+		return op_refuse(fail(TAUT_ERR_NOMEM, "places for %zu ranks", n));
 	op->vectors = true;
 	if (op->in_counts)
 		pack(op->in_counts, &op->in_displs, store, (int)n);
@@ -92,10 +92,10 @@ enum taut_status taut_all_gather_v(const void *in, void *out, const size_t count
 	if (!st)
 		st = check_buffer(call, "out", out, end);
 	if (st)
-		return st;
+		return op_refuse(st);
 	op.count = counts[comm->rank];
 	st = check_buffer(call, "in", in, op.count);
-	return st ? st : submit(&op, stream);
+	return st ? op_refuse(st) : submit(&op, stream);
 }
 
 enum taut_status taut_reduce_scatter_v(const void *in, void *out, const size_t counts[], enum taut_type type,
@@ -119,10 +119,10 @@ enum taut_status taut_reduce_scatter_v(const void *in, void *out, const size_t c
 	if (!st)
 		st = userop_check(&op, call);
 	if (st)
-		return st;
+		return op_refuse(st);
 	op.count = counts[comm->rank];
 	st = check_buffer(call, "out", out, op.count);
-	return st ? st : submit(&op, stream);
+	return st ? op_refuse(st) : submit(&op, stream);
 }
 
 enum taut_status taut_all_to_all_v(const void *in, const size_t in_counts[], const size_t in_displs[], void *out,
@@ -153,7 +153,7 @@ enum taut_status taut_all_to_all_v(const void *in, const size_t in_counts[], con
 	if (!st && in_counts[comm->rank] != out_counts[comm->rank])
 		st = fail(TAUT_ERR_ARG, "%s: rank %d sends %zu elements to itself and expects %zu", call, comm->rank,
 			  in_counts[comm->rank], out_counts[comm->rank]);
-	return st ? st : submit(&op, stream);
+	return st ? op_refuse(st) : submit(&op, stream);
 }
 
 enum taut_status taut_gather_v(const void *in, size_t in_count, void *out, const size_t counts[], const size_t displs[],
@@ -178,7 +178,7 @@ enum taut_status taut_gather_v(const void *in, size_t in_count, void *out, const
 			st = fail(TAUT_ERR_ARG, "%s: in_count is %zu, counts[%d] of the root itself is %zu", call,
 				  in_count, root, counts[root]);
 	}
-	return st ? st : submit(&op, stream);
+	return st ? op_refuse(st) : submit(&op, stream);
 }
 
 enum taut_status taut_scatter_v(const void *in, const size_t counts[], const size_t displs[], void *out,
@@ -203,5 +203,5 @@ enum taut_status taut_scatter_v(const void *in, const size_t counts[], const siz
 			st = fail(TAUT_ERR_ARG, "%s: out_count is %zu, counts[%d] of the root itself is %zu", call,
 				  out_count, root, counts[root]);
 	}
-	return st ? st : submit(&op, stream);
+	return st ? op_refuse(st) : submit(&op, stream);
 }

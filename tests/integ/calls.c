@@ -99,6 +99,15 @@ static void collectives_in_a_group(struct taut_comm *c, int rank, int size)
 		must(sum[i] == i + size - 1);
 	must(got == (rank + 1) % size);
 	must(taut_group_end() == TAUT_ERR_ARG);
+
+	/* A wrong call is the group's error, and nothing of the group runs: here, on every rank. */
+	must(taut_group_start() == TAUT_OK);
+	must(taut_all_reduce(a, b, 1, TAUT_INT32, TAUT_SUM, c, NULL) == TAUT_OK);
+	must(taut_send(a, 1, TAUT_INT32, size, 0, c, NULL) == TAUT_ERR_ARG);
+	must(taut_group_end() == TAUT_ERR_ARG);
+	must(taut_group_start() == TAUT_OK);
+	must(taut_all_gather_v(a, NULL, NULL, NULL, TAUT_INT32, c, NULL) == TAUT_ERR_ARG);
+	must(taut_group_end() == TAUT_ERR_ARG);
 }
 
 static void streams_keep_order(struct taut_comm *c, int rank, int size)
