@@ -19,7 +19,7 @@
 #define MASK_BYTES 128
 
 /* --- failure --- */
-static void set_error(struct taut_comm *comm, enum taut_status st, const char *text)
+void comm_set_error(struct taut_comm *comm, enum taut_status st, const char *text)
 {
 	pthread_mutex_lock(&comm->lock);
 	if (!atomic_load(&comm->error)) {
@@ -34,7 +34,7 @@ static void set_error(struct taut_comm *comm, enum taut_status st, const char *t
 
 static void on_event(void *ctx, const struct boot_event *event)
 {
-	set_error(ctx, event->status, event->text);
+	comm_set_error(ctx, event->status, event->text);
 }
 
 enum taut_status comm_check(struct taut_comm *comm)
@@ -66,7 +66,7 @@ enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st)
 		sleep_ms(1);
 	if (!atomic_load(&comm->error)) {
 		boot_report(comm->boot, st, text);
-		set_error(comm, st, text);
+		comm_set_error(comm, st, text);
 	}
 	return comm_check(comm);
 }
@@ -84,7 +84,7 @@ enum taut_status taut_comm_abort(struct taut_comm *comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_abort: comm is NULL");
 	boot_abort(comm->boot);
 	snprintf(text, sizeof(text), "rank %d aborted the group", comm->rank); /* as the others hear it */
-	set_error(comm, TAUT_ERR_ABORTED, text);
+	comm_set_error(comm, TAUT_ERR_ABORTED, text);
 	return TAUT_OK;
 }
 
@@ -367,6 +367,7 @@ static void set_net(struct taut_comm *comm)
 	comm->net.attach_tx = comm_attach_tx;
 	comm->net.attach_rx = comm_attach_rx;
 	comm->net.stalled = comm_stalled;
+	comm->net.quiet = comm_quiet;
 	comm->net.stall_ms = (uint32_t)comm->cfg.stall_ms;
 }
 

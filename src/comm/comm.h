@@ -146,6 +146,7 @@ struct taut_comm {
 /* --- comm.c --- */
 /* The group's error as this thread's, if it has failed. */
 enum taut_status comm_check(struct taut_comm *comm);
+void comm_set_error(struct taut_comm *comm, enum taut_status st, const char *text);
 /* A call failed on this rank: if the group has (or within a moment gets) an error, that is
  * the answer; else the sentence goes to all ranks and is. Errors that every rank finds by
  * itself before anything moves (a bad argument, a setting) stay with the call. */
@@ -164,6 +165,8 @@ struct exec_link *comm_link(struct taut_comm *comm, int peer, int channel); /* N
 struct exec_inbox *comm_inbox(struct taut_comm *comm, int peer);
 enum taut_status comm_attach_tx(void *ctx, struct exec_link *link);
 enum taut_status comm_attach_rx(void *ctx, struct exec_link *link);
+/* Asks @peer for a sign of life; if it has left or is gone, that is the group's error. */
+void comm_quiet(void *ctx, int peer);
 bool comm_same_machine(const struct taut_comm *comm, int peer);
 /* A connection that carries no messages: the other side takes it with comm_take_dialled(), which is -1 while it
  * is not there. */

@@ -2,6 +2,7 @@
 /* Connections to peers, made at first use: the sender dials, the receiver finds what was
  * dialled when it first waits for that peer. */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@ struct hello {
 	char wire[9];
 };
 
+#define PING "ping" /* in place of a wire: a question whether this rank is there */
+
 void comm_on_dial(void *ctx, int from, const void *data, size_t len, int fd, bool local)
 {
 	struct taut_comm *comm = ctx;
@@ -29,6 +32,8 @@ void comm_on_dial(void *ctx, int from, const void *data, size_t len, int fd, boo
 		goto err_close;
 	memcpy(&h, data, sizeof(h));
 	h.wire[sizeof(h.wire) - 1] = '\0';
+	if (!strcmp(h.wire, PING)) /* that it came this far is the answer */
+		goto err_close;
 	*d = (struct dialled){
 		.from = from, .channel = h.channel, .index = h.index, .fd = fd, .ops = wire_find(h.wire)
 	};
@@ -302,6 +307,26 @@ enum taut_status comm_attach_rx(void *ctx, struct exec_link *l)
 	if (c)
 		c->ops->close(c);
 	return st;
+}
+
+void comm_quiet(void *ctx, int peer)
+{
+	struct taut_comm *comm = ctx;
+	struct hello h = { .wire = PING };
+	enum taut_status st;
+	int fd;
+
+	st = boot_dial(&fd, comm->boot, peer, &h, sizeof(h), comm_same_machine(comm, peer));
+	if (!st)
+		close(fd);
+	/* Gone, or left in order; a rank that is merely slow to answer is neither. */
+	if (st == TAUT_ERR_PEER || st == TAUT_ERR_NET) {
+		char text[1024];
+
+		snprintf(text, sizeof(text), "a message waits for a rank that is not there: %s", taut_error_message());
+		boot_report(comm->boot, TAUT_ERR_PEER, text);
+		comm_set_error(comm, TAUT_ERR_PEER, text);
+	}
 }
 
 enum taut_status comm_dial_channel(struct taut_comm *comm, int peer, int channel, int *fd)

@@ -210,6 +210,37 @@ static void wait_ends(struct waiter *w, struct exec_task *const *tasks)
 }
 
 /* Of collectives alone: only they need all ranks. */
+/* One of the peers that messages of @net wait for; -1: none waits. */
+static int quiet_peer(struct exec_task *const *tasks, size_t n, struct exec_net *net)
+{
+	uint32_t waiting = 0, turn;
+
+	for (size_t i = 0; i < n; i++)
+		waiting += !tasks[i]->done && tasks[i]->net == net && tasks[i]->kind != EXEC_COLL && tasks[i]->msg.link;
+	if (!waiting)
+		return -1;
+	turn = net->asked++ % waiting;
+	for (size_t i = 0; i < n; i++)
+		if (!tasks[i]->done && tasks[i]->net == net && tasks[i]->kind != EXEC_COLL && tasks[i]->msg.link &&
+		    !turn--)
+			return tasks[i]->msg.link->peer;
+	return -1;
+}
+
+static void ask_quiet(struct exec_task *const *tasks, size_t n)
+{
+	const struct exec_net *asked = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct exec_net *net = tasks[i]->net;
+		int peer = net == asked || !net->quiet ? -1 : quiet_peer(tasks, n, net);
+
+		if (peer >= 0)
+			net->quiet(net->ctx, peer);
+		asked = net;
+	}
+}
+
 static void tell_stalled(struct exec_task *const *tasks, size_t n)
 {
 	const struct exec_net *told = NULL;
@@ -241,6 +272,7 @@ static void wait_more(struct waiter *w, struct exec_task *const *tasks, size_t n
 	}
 	if (now >= w->stall_at) {
 		tell_stalled(tasks, n);
+		ask_quiet(tasks, n);
 		w->stall_at = now + net->stall_ms * 1000000ull;
 	}
 	if (now - w->since < net->spin_ns)

@@ -53,6 +53,9 @@ struct exec_net {
 	enum taut_status (*attach_rx)(void *ctx, struct exec_link *link);
 	/* A task has waited for stall_ms, or has met a message of another call. */
 	void (*stalled)(void *ctx, bool mismatch);
+	/* (optional) A message to or from @peer has waited for as long: is that rank still there? */
+	void (*quiet)(void *ctx, int peer);
+	uint32_t asked;			/* so that each waiting message gets its turn */
 	struct exec_link *const *links; /* all of the communicator, for those wires that need polls */
 	size_t nlinks;
 	bool polls; /* some wire has poll() */
