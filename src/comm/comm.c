@@ -589,8 +589,9 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 			    timeout_of(comm, opts));
 	if (st)
 		return st;
-	/* The list itself goes into the new group's key; the number tells two shrinks apart. */
-	st = derive(out, comm, ranks, count, BOOT_TAG_SURVIVORS | ++comm->derived, opts);
+	/* The list itself goes into the new group's key; the number tells two shrinks apart. It does not
+	 * count the splits: the ranks may have failed in different ones. */
+	st = derive(out, comm, ranks, count, BOOT_TAG_SURVIVORS | ++comm->shrinks, opts);
 	mem_free(ranks);
 	return st;
 }

@@ -140,7 +140,8 @@ struct taut_comm {
 	size_t shared_len;
 	unsigned char **peer_in, **peer_out;
 	unsigned char barrier_out;
-	uint64_t derived; /* groups made from this one */
+	uint64_t derived; /* groups made from this one by all */
+	uint64_t shrinks; /* and by survivors */
 };
 
 /* --- comm.c --- */

@@ -62,7 +62,7 @@ static int some_port(int *fd)
 /* --- by id --- */
 static void one_missing(int rank, int size, void *arg)
 {
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 
 	(void)arg;
 	if (rank == 2) {
@@ -74,7 +74,7 @@ static void one_missing(int rank, int size, void *arg)
 
 static void other_sizes(int rank, int size, void *arg)
 {
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 
 	(void)arg;
 	report(comm, join(&comm, rank, rank ? size + 1 : size, SHORT_MS), rank, size);
@@ -83,7 +83,7 @@ static void other_sizes(int rank, int size, void *arg)
 /* The third process says that it is rank 1 too. */
 static void rank_twice(int rank, int size, void *arg)
 {
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 	struct taut_comm_opts opts = { .size = sizeof(opts), .timeout_ms = SHORT_MS };
 
 	(void)arg;
@@ -151,7 +151,7 @@ struct meeting {
 static void meet(int rank, int size, void *arg)
 {
 	const struct meeting *m = arg;
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 
 	report(comm, join_env(&comm, rank, size, m->where, m->secrets[rank], m->timeout_ms), rank, size);
 }
@@ -290,7 +290,7 @@ static void from_environment(int rank, int size, void *arg)
 {
 	size_t i = *(size_t *)arg;
 	struct taut_comm_opts opts = { .size = sizeof(opts), .timeout_ms = SHORT_MS };
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 	enum taut_status st;
 
 	for (int k = 0; k < 8 && environments[i].vars[k]; k++)

@@ -134,7 +134,7 @@ __attribute__((format(printf, 1, 2))) static void die(const char *format, ...)
 	_exit(1);
 }
 
-static void on_alarm(int sig)
+static inline void on_alarm(int sig)
 {
 	(void)sig;
 	words(stderr);
@@ -142,7 +142,7 @@ static void on_alarm(int sig)
 	_exit(1);
 }
 
-static void ok(enum taut_status st, const char *what)
+static inline void ok(enum taut_status st, const char *what)
 {
 	if (st)
 		die("%s: %s", what, taut_status_name(st));
@@ -259,7 +259,7 @@ static void draw_numbers(struct rng *r, struct plan *p)
 	}
 }
 
-static void draw_plan(struct rng *r, struct plan *p, struct group *g)
+static inline void draw_plan(struct rng *r, struct plan *p, struct group *g)
 {
 	*p = (struct plan){ .kind = (enum kind)below(r, KINDS), .group = g };
 	draw_numbers(r, p);
@@ -350,7 +350,7 @@ static void parts_all_to_all_v(struct pending *x, int me, int n)
 	}
 }
 
-static void parts_of(struct pending *x)
+static inline void parts_of(struct pending *x)
 {
 	const struct plan *p = &x->plan;
 	int me = p->group->me, n = p->group->n;
