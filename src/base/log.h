@@ -23,8 +23,8 @@ enum log_module {
 typedef void (*log_sink_fn)(enum log_level level, enum log_module module, const char *line, void *ctx);
 
 struct log_state {
-	int level;
-	unsigned modules;
+	_Atomic int level; /* a communicator may be made while another thread logs */
+	_Atomic unsigned modules;
 };
 extern struct log_state log_now; /* written by log_init() only */
 
