@@ -16,7 +16,7 @@ static bool overlap(const void *a, size_t a_len, const void *b, size_t b_len)
 	return a_len && b_len && x < y + b_len && y < x + a_len;
 }
 
-static enum taut_status check_basics(const char *call, const struct op *op)
+enum taut_status op_check(const char *call, const struct op *op)
 {
 	if (!op->comm)
 		return fail(TAUT_ERR_ARG, "%s: comm is NULL", call);
@@ -24,6 +24,15 @@ static enum taut_status check_basics(const char *call, const struct op *op)
 		return fail(TAUT_ERR_ARG, "%s: %d is no type", call, (int)op->type);
 	if (sched_coll_has_root(op->coll) && (op->root < 0 || op->root >= op->comm->size))
 		return fail(TAUT_ERR_ARG, "%s: root is %d, wanted: 0 to %d", call, op->root, op->comm->size - 1);
+	return TAUT_OK;
+}
+
+static enum taut_status check_basics(const char *call, const struct op *op)
+{
+	enum taut_status st = op_check(call, op);
+
+	if (st)
+		return st;
 	if (op->count > SIZE_MAX / 16 / taut_type_size(op->type) / (size_t)op->comm->size)
 		return fail(TAUT_ERR_ARG, "%s: count %zu is more than memory can hold", call, op->count);
 	return TAUT_OK;

@@ -187,6 +187,10 @@ enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, 
 void plans_free(struct taut_comm *comm);
 size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost model counts */
 
+/* --- collectives.c --- */
+/* The communicator, type and root of a collective; @call is for the message. */
+enum taut_status op_check(const char *call, const struct op *op);
+
 /* --- run.c --- */
 enum taut_status op_submit(struct op *op, void *stream);
 /* Instead, when the call is wrong by @st, which is returned: its group will not run. */

@@ -3,17 +3,6 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 
-static enum taut_status check_vectors(const char *call, const struct op *op)
-{
-	if (!op->comm)
-		return fail(TAUT_ERR_ARG, "%s: comm is NULL", call);
-	if (!taut_type_size(op->type))
-		return fail(TAUT_ERR_ARG, "%s: %d is no type", call, (int)op->type);
-	if (sched_coll_has_root(op->coll) && (op->root < 0 || op->root >= op->comm->size))
-		return fail(TAUT_ERR_ARG, "%s: root is %d, wanted: 0 to %d", call, op->root, op->comm->size - 1);
-	return TAUT_OK;
-}
-
 /* The end of the furthest block, in elements; TAUT_ERR_ARG when it is beyond what memory can hold. */
 static enum taut_status check_counts(const char *call, const char *what, const size_t *counts, const size_t *displs,
 				     const struct op *op, size_t *end)
@@ -84,7 +73,7 @@ enum taut_status taut_all_gather_v(const void *in, void *out, const size_t count
 			 .comm = comm,
 			 .out_counts = counts,
 			 .out_displs = displs };
-	enum taut_status st = check_vectors(call, &op);
+	enum taut_status st = op_check(call, &op);
 	size_t end;
 
 	if (!st)
@@ -109,7 +98,7 @@ enum taut_status taut_reduce_scatter_v(const void *in, void *out, const size_t c
 			 .op = rop,
 			 .comm = comm,
 			 .in_counts = counts };
-	enum taut_status st = check_vectors(call, &op);
+	enum taut_status st = op_check(call, &op);
 	size_t end;
 
 	if (!st)
@@ -139,7 +128,7 @@ enum taut_status taut_all_to_all_v(const void *in, const size_t in_counts[], con
 			 .in_displs = in_displs,
 			 .out_counts = out_counts,
 			 .out_displs = out_displs };
-	enum taut_status st = check_vectors(call, &op);
+	enum taut_status st = op_check(call, &op);
 	size_t in_end, out_end;
 
 	if (!st)
@@ -163,7 +152,7 @@ enum taut_status taut_gather_v(const void *in, size_t in_count, void *out, const
 	struct op op = {
 		.coll = COLL_GATHER, .in = in, .out = out, .count = in_count, .type = type, .root = root, .comm = comm
 	};
-	enum taut_status st = check_vectors(call, &op);
+	enum taut_status st = op_check(call, &op);
 	size_t end;
 
 	if (!st)
@@ -188,7 +177,7 @@ enum taut_status taut_scatter_v(const void *in, const size_t counts[], const siz
 	struct op op = {
 		.coll = COLL_SCATTER, .in = in, .out = out, .count = out_count, .type = type, .root = root, .comm = comm
 	};
-	enum taut_status st = check_vectors(call, &op);
+	enum taut_status st = op_check(call, &op);
 	size_t end;
 
 	if (!st)
