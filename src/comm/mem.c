@@ -7,13 +7,13 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fence.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "comm/comm.h"
+#include "wire/fdpass.h"
 
 #define SHARE_CHANNEL 254 /* of hellos that ask for a segment; no exec_link has it */
 #define DIFFER_NS 5000000000u
@@ -61,21 +61,7 @@ struct share_note { /* goes with the descriptor */
 
 static enum taut_status give(int sock, int fd, struct share_note note)
 {
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { .buf = { 0 } };
-	struct iovec iov = { .iov_base = &note, .iov_len = sizeof(note) };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(note))
+	if (fdpass_send(sock, &note, sizeof(note), &fd, 1))
 		return TAUT_OK;
 	return fail(TAUT_ERR_NET, "cannot pass shared memory to a peer: %s", strerror(errno));
 }
@@ -83,27 +69,10 @@ static enum taut_status give(int sock, int fd, struct share_note note)
 /* *@fd stays -1 while nothing has come. */
 static enum taut_status get(int sock, int *fd, struct share_note *note)
 {
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { .buf = { 0 } };
-	struct iovec iov = { .iov_base = note, .iov_len = sizeof(*note) };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	struct cmsghdr *c;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (fdpass_recv(sock, note, sizeof(*note), fd, 1) >= 0)
 		return TAUT_OK;
-	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (n != (ssize_t)sizeof(*note) || !c || c->cmsg_type != SCM_RIGHTS)
-		return fail(TAUT_ERR_NET, "rank 0 passed no shared memory: %s",
-			    n < 0 ? strerror(errno)
-			    : n	  ? "no descriptor came"
-				  : "it closed the connection");
-	memcpy(fd, CMSG_DATA(c), sizeof(int));
-	return TAUT_OK;
+	return fail(TAUT_ERR_NET, "rank 0 passed no shared memory: %s",
+		    errno ? strerror(errno) : "it closed the connection or sent something else");
 }
 
 static enum taut_status serve_one(struct taut_comm *comm, int peer, int fd, struct share_note note)

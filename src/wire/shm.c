@@ -21,7 +21,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 #include "wire/bell.h"
+#include "wire/fdpass.h"
 #include "wire/wire.h"
 
 #define LINE 64
@@ -102,47 +102,19 @@ static size_t data_at(uint32_t slots)
 /* --- descriptors over the Unix socket --- */
 static bool pass_note(int sock, const struct shm_note *note, const int *fds, int nfds)
 {
-	union {
-		char buf[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control = { .buf = { 0 } };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)note, .iov_len = sizeof(*note) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf };
-	struct cmsghdr *c;
-
-	msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
-	c = CMSG_FIRSTHDR(&msg);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*note);
+	return fdpass_send(sock, note, sizeof(*note), fds, nfds);
 }
 
 /* Exactly @nfds descriptors must come along. @wait_ms 0: TAUT_ERR_BUSY when nothing is there. */
 static enum taut_status recv_note(int sock, struct shm_note *note, int *fds, int nfds, int wait_ms)
 {
-	union {
-		char buf[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control = { .buf = { 0 } };
-	struct iovec iov = { .iov_base = note, .iov_len = sizeof(*note) };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	struct cmsghdr *c;
-	ssize_t got;
 
 	if (poll(&p, 1, wait_ms) <= 0)
 		return wait_ms ? fail_quiet(TAUT_ERR_TIMEOUT, "a peer passed no shared memory within %d ms", wait_ms)
 			       : TAUT_ERR_BUSY;
-	got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	c = CMSG_FIRSTHDR(&msg);
-	if (got != (ssize_t)sizeof(*note) || !c || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN((size_t)nfds * sizeof(int)))
+	if (fdpass_recv(sock, note, sizeof(*note), fds, nfds) != 1)
 		return fail_quiet(TAUT_ERR_NET, "a peer closed the socket that passes shared memory");
-	memcpy(fds, CMSG_DATA(c), (size_t)nfds * sizeof(int));
 	return TAUT_OK;
 }
 
