@@ -8,7 +8,15 @@ option(TAUT_STATIC "build and install libtaut.a too" OFF)
 # jansson is not among these: a user of the library must not need it at run time.
 set(map ${CMAKE_SOURCE_DIR}/src/libtaut.map)
 add_library(taut_lib SHARED $<TARGET_OBJECTS:taut_objects>)
-target_link_libraries(taut_lib PRIVATE taut_flags Threads::Threads PkgConfig::SODIUM PkgConfig::HWLOC m ${CMAKE_DL_LIBS})
+# expat lies inside where its archive is there: one library less to find at run time.
+find_library(EXPAT_ARCHIVE libexpat.a)
+if(EXPAT_ARCHIVE)
+	set(expat ${EXPAT_ARCHIVE})
+else()
+	set(expat PkgConfig::EXPAT)
+endif()
+target_link_libraries(taut_lib PRIVATE taut_flags Threads::Threads PkgConfig::SODIUM PkgConfig::HWLOC ${expat} m
+	${CMAKE_DL_LIBS})
 target_link_options(taut_lib PRIVATE LINKER:--version-script=${map} LINKER:--as-needed)
 if(NOT TAUT_SANITIZE)
 	target_link_options(taut_lib PRIVATE LINKER:-z,defs) # the sanitizers' symbols come from the program
