@@ -94,6 +94,9 @@ static void defaults_are_those_of_the_table(void **state)
 	assert_int_equal(cfg.slot_bytes, 512 << 10);
 	assert_string_equal(cfg.wire, "auto");
 	assert_string_equal(cfg.secret, "");
+	assert_string_equal(cfg.p2p_level, "");
+	assert_string_equal(cfg.topo_file, "");
+	assert_int_equal(cfg.strict, 0);
 	assert_string_equal(describe("TAUT_SLOT_BYTES")->value, "512K");
 	assert_string_equal(describe("TAUT_SLOT_BYTES")->source, "default");
 	assert_string_equal(describe("TAUT_SLOT_BYTES")->setting->limits, "4K to 64M");
@@ -198,6 +201,12 @@ static void nccl_values_are_put_in_tauts_words(void **state)
 		{ "NCCL_SOCKET_FAMILY", "af_inet6", "TAUT_SOCKET_FAMILY", "AF_INET6" },
 		{ "NCCL_SOCKET_IFNAME", "^docker,lo", "TAUT_SOCKET_IFNAME", "^docker,lo" },
 		{ "NCCL_MAX_NCHANNELS", "200", "TAUT_CHANNELS", "64" },
+		{ "NCCL_TOPO_FILE", "/etc/topo.xml", "TAUT_TOPO_FILE", "/etc/topo.xml" },
+		{ "NCCL_TOPO_DUMP_FILE", "dump.xml", "TAUT_TOPO_DUMP_FILE", "dump.xml" },
+		{ "NCCL_P2P_DISABLE", "1", "TAUT_P2P_DISABLE", "1" },
+		{ "NCCL_P2P_LEVEL", "PHB", "TAUT_P2P_LEVEL", "PHB" },
+		{ "NCCL_NET_GDR_LEVEL", "3", "TAUT_NET_GDR_LEVEL", "3" },
+		{ "NCCL_IB_DISABLE", "1", "TAUT_IB_DISABLE", "1" },
 	};
 
 	(void)state;
