@@ -189,6 +189,7 @@ enum taut_status topo_copy(struct topo **out, const struct topo *t);
 /* --- figures of the field (NCCL's constants; facts/collectives.md 3.2) --- */
 double topo_pci_bw(double gts, int width);	/* unknown counts as gen 3 and x16 */
 double topo_nvlink_bw(int sm);			/* of one link */
+double topo_xgmi_bw(const char *gcn);		/* of one link */
 double topo_smp_bw(const struct topo_cpu *cpu); /* between packages */
 double topo_parse_gts(const char *text);	/* "16 GT/s", "32.0 GT/s PCIe", "16 GT/s PCIe/s"; 0: none */
 /* "00ffff,ffff0000" to words, least significant first; returns their number, -1: no mask. */
