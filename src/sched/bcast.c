@@ -196,6 +196,7 @@ const struct group_algo group_chain = {
 		[COLL_BROADCAST] = chain_broadcast,
 		[COLL_REDUCE] = chain_reduce,
 	},
+	.ordered = true,
 	.pieces = chain_pieces,
 };
 

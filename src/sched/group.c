@@ -29,6 +29,26 @@ enum taut_status group_run(const struct group_algo *algo, enum sched_coll coll, 
 	return g->n == 1 ? run_alone(coll, g) : algo->run[coll](g);
 }
 
+/* Places as sched_req.order says, each with the block of its rank. */
+static enum taut_status take_order(struct group *g, const struct sched_req *req)
+{
+	int me = -1, root = -1;
+
+	for (int i = 0; i < g->n; i++) {
+		if (req->order[i] == req->rank)
+			me = i;
+		if (req->order[i] == g->root)
+			root = i;
+	}
+	if (me < 0 || root < 0)
+		return fail(TAUT_ERR_ARG, "schedule of %s: rank %d is not in the order of the %d ranks", g->s->algo,
+			    me < 0 ? req->rank : g->root, g->n);
+	g->ranks = g->pos = req->order;
+	g->me = me;
+	g->root = root;
+	return TAUT_OK;
+}
+
 enum taut_status group_build(const struct group_algo *algo, struct sched *s, const struct sched_req *req)
 {
 	struct group g = {
@@ -40,9 +60,10 @@ enum taut_status group_build(const struct group_algo *algo, struct sched *s, con
 		.out = ref_out(0),
 		.len = group_pieces(algo, req->coll, req->nranks),
 	};
+	enum taut_status st = req->order && algo->ordered ? take_order(&g, req) : TAUT_OK;
 
 	s->per_block = g.len;
-	return algo->run[req->coll](&g);
+	return st ? st : algo->run[req->coll](&g);
 }
 
 static bool same(struct sched_ref a, struct sched_ref b)

@@ -2,12 +2,12 @@
 /* A collective among some ranks of a schedule: what the algorithm families are written
  * over, so that two_level can put one inside and another between machines.
  *
- * Members are numbered by place, 0 to n - 1, in ascending order of rank. `in` and `out` are
- * this rank's first chunks; `len` is the chunks of a block: of the whole vector for
- * all_reduce, broadcast and reduce, of one member's piece for the others. Piece j lies at
- * slot j of the many-block buffer, or at pos[j], where -1 says that member j has none: then
- * nothing is sent for it. Both ends of a message must see the same pos. Nothing is kept
- * after the call.
+ * Members are numbered by place, 0 to n - 1, in ascending order of rank; for an `ordered`
+ * family in any order. `in` and `out` are this rank's first chunks; `len` is the chunks of a
+ * block: of the whole vector for all_reduce, broadcast and reduce, of one member's piece for
+ * the others. Piece j lies at slot j of the many-block buffer, or at pos[j], where -1 says that
+ * member j has none: then nothing is sent for it. Both ends of a message must see the same
+ * pos. Nothing is kept after the call.
  *
  * Functions only append steps. A group function leaves no message behind, so that the next
  * may use the same FIFOs. */
@@ -31,6 +31,7 @@ typedef enum taut_status (*group_fn)(const struct group *g);
 struct group_algo {
 	const char *name;
 	group_fn run[COLL_COUNT];
+	bool ordered; /* right for any order of the members: every message comes from one, and goes to one */
 	/* (optional) `len` must be a multiple of this for a group of @n; default 1. */
 	int (*pieces)(enum sched_coll coll, int n);
 	/* (optional) false where it cannot; default: all n from 2. */

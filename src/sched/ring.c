@@ -93,6 +93,7 @@ const struct group_algo group_ring = {
 		[COLL_BROADCAST] = chain_broadcast,
 		[COLL_REDUCE] = chain_reduce,
 	},
+	.ordered = true,
 	.pieces = ring_pieces,
 };
 

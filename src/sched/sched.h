@@ -127,6 +127,9 @@ struct sched_req {
 	 * all on one. Ranks of a machine need not be neighbours in rank order. */
 	const int *node_of;
 	int nnodes;
+	/* order[i]: the rank at place i of rings and chains, each rank once; NULL: rank order. The same on all ranks.
+	 * Algorithms with an order of their own pay no heed to it. */
+	const int32_t *order;
 	const char *inner, *outer; /* two_level: names of the algorithms inside and between; NULL: its choice */
 };
 

@@ -216,6 +216,81 @@ static void two_levels_are_right_for_large_groups(void **state)
 	}
 }
 
+/* --- Rings and chains in any order of the ranks --- */
+
+static void shuffle(int32_t *order, int n)
+{
+	static unsigned random = 4711;
+
+	for (int i = 0; i < n; i++) {
+		int j;
+
+		random = random * 1103515245u + 12345u;
+		j = (int)((random >> 16) % (unsigned)(i + 1));
+		order[i] = order[j];
+		order[j] = i;
+	}
+}
+
+/* Ranks at both ends of each message stand next to each other. */
+static void check_neighbours(const struct all *a, const int32_t *order)
+{
+	int place[MANY];
+
+	for (int i = 0; i < a->n; i++)
+		place[order[i]] = i;
+	for (int r = 0; r < a->n; r++)
+		for (uint32_t i = 0; i < a->scheds[r]->npeers; i++) {
+			int way = (place[a->scheds[r]->peers[i]] - place[r] + a->n) % a->n;
+
+			assert_true(way == 1 || way == a->n - 1);
+		}
+}
+
+static void verify_order(const struct sched_algo *algo, enum sched_coll coll, int n, int root)
+{
+	bool round = strcmp(algo->name, "ring") == 0 || strcmp(algo->name, "chain") == 0;
+	int32_t order[MANY];
+	struct sched_req req = { .coll = coll, .nranks = n, .root = root, .order = order };
+	struct all a;
+
+	shuffle(order, n);
+	if (!sched_algo_fits(algo, &req))
+		return;
+	all_build(&a, algo, &req);
+	if (round)
+		check_neighbours(&a, order);
+	verify_depths(&a, algo, n <= 16 ? 3 : 1);
+	all_free(&a);
+}
+
+static void rings_and_chains_take_any_order(void **state)
+{
+	static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8, 12, 16, 33, 64, 100 };
+
+	(void)state;
+	for (int i = 0; sched_algos[i]; i++)
+		for (int coll = 0; coll < COLL_COUNT; coll++)
+			for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+				for (int turn = 0; turn < 4; turn++)
+					verify_order(sched_algos[i], coll, sizes[k], turn * 7 % sizes[k]);
+}
+
+static void an_order_without_a_rank_is_refused(void **state)
+{
+	static const int32_t order[] = { 2, 0, 2, 1 };
+	struct sched_req req = { .coll = COLL_BROADCAST, .rank = 3, .nranks = 4, .order = order };
+	struct sched *s;
+
+	(void)state;
+	quiet(NULL);
+	assert_int_equal(sched_build(&s, sched_algo_find("ring"), &req), TAUT_ERR_ARG);
+	req.rank = 0;
+	req.root = 3;
+	assert_int_equal(sched_build(&s, sched_algo_find("chain"), &req), TAUT_ERR_ARG);
+	loud(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +299,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_levels_are_right_on_any_layout),
 		cmocka_unit_test(two_levels_take_any_pair_of_families),
 		cmocka_unit_test(two_levels_are_right_for_large_groups),
+		cmocka_unit_test(rings_and_chains_take_any_order),
+		cmocka_unit_test(an_order_without_a_rank_is_refused),
 	};
 
 	full = argc > 1 && strcmp(argv[1], "full") == 0;
