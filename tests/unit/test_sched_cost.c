@@ -95,6 +95,35 @@ static void the_network_wants_few_messages_then_few_bytes(void **state)
 	assert_range(COLL_BARRIER, 8, 8, 1, 1, "one_shot,recursive_doubling,tree", PROTO_COUNT);
 }
 
+static double ring_us(const struct cost_query *q)
+{
+	double us = 0;
+
+	if (cost_predict(&us, q, sched_algo_find("ring"), PROTO_BULK))
+		fail_msg("%s", taut_error_message());
+	return us;
+}
+
+/* Ranks dealt round robin: in rank order every message of a ring goes from machine to machine. */
+static void a_ring_by_machine_is_cheaper_when_ranks_are_dealt(void **state)
+{
+	(void)state;
+	for (int n = 8; n <= 64; n *= 2) {
+		int32_t order[64];
+		struct cost_query q = query(COLL_ALL_REDUCE, n, 4, 64 << 20);
+		double packed = ring_us(&q), dealt;
+
+		for (int r = 0; r < n; r++) {
+			machine_of[r] = r % 4;
+			order[r] = r / (n / 4) + r % (n / 4) * 4;
+		}
+		dealt = ring_us(&q);
+		q.req.order = order;
+		assert_true(dealt > 1.3 * packed);
+		assert_true(ring_us(&q) < 1.05 * packed);
+	}
+}
+
 static void many_ranks_do_not_all_talk_to_all(void **state)
 {
 	(void)state;
@@ -415,6 +444,7 @@ int main(void)
 		cmocka_unit_test_setup(two_ranks_start_with_one_shot_and_ll, setup),
 		cmocka_unit_test_setup(eight_ranks_of_a_machine_go_from_one_trip_to_least_bytes, setup),
 		cmocka_unit_test_setup(the_network_wants_few_messages_then_few_bytes, setup),
+		cmocka_unit_test_setup(a_ring_by_machine_is_cheaper_when_ranks_are_dealt, setup),
 		cmocka_unit_test_setup(many_ranks_do_not_all_talk_to_all, setup),
 		cmocka_unit_test_setup(more_bytes_never_take_less_time, setup),
 		cmocka_unit_test_setup(no_algorithm_becomes_much_faster_with_more_bytes, setup),
