@@ -50,7 +50,8 @@ struct topo_pci {
 	int width;				       /* lanes; 0: not known */
 	double max_gts;				       /* what both ends of that link could do; 0: not known */
 	int max_width;
-	int acs; /* of a bridge: 1: sends peer traffic up to the host bridge, 0: does not, -1: not known */
+	int acs;       /* of a bridge: 1: sends peer traffic up to the host bridge, 0: does not, -1: not known */
+	uint32_t root; /* of the host bridge above: domain * 256 + bus, plus 1; 0: not known */
 };
 
 enum { TOPO_MASK_WORDS = 64 };
