@@ -224,6 +224,8 @@ enum taut_status topo_from_hwloc_xml(struct topo **out, const char *name, const 
 enum taut_status topo_from_smi(struct topo **out, const char *name, const char *text, size_t len);
 enum taut_status topo_from_text(struct topo **out, const char *name, const char *text, size_t len);
 enum taut_status topo_from_capture(struct topo **out, const char *name, const char *text, size_t len);
+/* The cluster size that the synthetic form names (node:4); 1 when it names none. */
+enum taut_status topo_text_nodes(int *out, const char *name, const char *text, size_t len);
 
 /* NCCL's XML form as NCCL writes it; *@out is the caller's, freed with mem_free(). */
 enum taut_status topo_to_nccl_xml(char **out, const struct topo *t);
