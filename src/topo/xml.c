@@ -16,6 +16,7 @@ struct node {
 	struct xml_elem e;
 	struct node *last;   /* child */
 	struct node *made;   /* before this one */
+	char *text;	     /* as in e */
 	const char *attrs[]; /* as many as there are, and NULL */
 };
 
@@ -30,6 +31,8 @@ struct reader {
 	struct xml_doc *doc;
 	struct node *open;
 	int depth;
+	char *text; /* since the last tag */
+	size_t ntext, room;
 	enum taut_status st; /* said already */
 };
 
@@ -51,6 +54,7 @@ void xml_free(struct xml_doc *doc)
 		struct node *n = doc->made;
 
 		doc->made = n->made;
+		mem_free(n->text);
 		mem_free(n);
 	}
 	mem_free(doc);
@@ -141,6 +145,48 @@ static void on_start(void *ctx, const XML_Char *name, const XML_Char **attrs)
 		return;
 	}
 	hang(r, node);
+	r->ntext = 0;
+}
+
+static void on_text(void *ctx, const XML_Char *s, int len)
+{
+	struct reader *r = ctx;
+	size_t n = (size_t)len;
+
+	if (!r->open || r->open->e.child || r->st)
+		return;
+	if (r->room - r->ntext < n + 1) {
+		size_t room = 2 * (r->ntext + n + 1);
+		char *text = mem_realloc(r->text, room, 1);
+
+		if (!text) {
+			stop(r,
+			     fail(TAUT_ERR_NOMEM, "%s: no memory for the text of line %d", r->doc->name, line_of(r)));
+			return;
+		}
+		r->text = text;
+		r->room = room;
+	}
+	memcpy(r->text + r->ntext, s, n);
+	r->ntext += n;
+}
+
+/* Of an element without others in it; blanks alone are none. */
+static bool keep_text(struct reader *r)
+{
+	struct node *n = r->open;
+	bool blank = true;
+
+	for (size_t i = 0; i < r->ntext && blank; i++)
+		blank = strchr(" \t\r\n", r->text[i]) != NULL;
+	if (blank || n->e.child)
+		return true;
+	n->text = mem_calloc(r->ntext + 1, 1);
+	if (!n->text)
+		return false;
+	memcpy(n->text, r->text, r->ntext);
+	n->e.text = n->text;
+	return true;
 }
 
 static void on_end(void *ctx, const XML_Char *name)
@@ -148,8 +194,13 @@ static void on_end(void *ctx, const XML_Char *name)
 	struct reader *r = ctx;
 
 	(void)name;
-	if (!r->open) /* stopped at its start */
+	if (!r->open || r->st) /* stopped at its start */
 		return;
+	if (!keep_text(r)) {
+		stop(r, fail(TAUT_ERR_NOMEM, "%s: no memory for the text of line %d", r->doc->name, line_of(r)));
+		return;
+	}
+	r->ntext = 0;
 	r->open = (struct node *)r->open->e.parent;
 	r->depth--;
 }
@@ -181,6 +232,7 @@ static enum taut_status run(struct reader *r, const char *text, size_t len)
 {
 	XML_SetUserData(r->parser, r);
 	XML_SetElementHandler(r->parser, on_start, on_end);
+	XML_SetCharacterDataHandler(r->parser, on_text);
 	XML_SetEntityDeclHandler(r->parser, on_entity);
 	if (XML_Parse(r->parser, text, (int)len, 1) != XML_STATUS_OK)
 		return say_error(r);
@@ -206,6 +258,7 @@ enum taut_status xml_parse(struct xml_doc **out, const char *name, const char *t
 	}
 	st = run(&r, text, len);
 	XML_ParserFree(r.parser);
+	mem_free(r.text);
 	if (st)
 		goto err_doc;
 	*out = r.doc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An XML text as a tree of elements. Comments and character data are left out. What a file may claim is limited: its
+/* An XML text as a tree of elements. Comments are left out, and so is text beside other
+ * elements. What a file may claim is limited: its
  * size, depth and number of elements, and entities are refused, so a hostile file costs no more than its length. */
 #ifndef TOPO_XML_H
 #define TOPO_XML_H
@@ -13,6 +14,7 @@ enum { XML_MAX_BYTES = 64 << 20, XML_MAX_ELEMS = 1 << 18, XML_MAX_DEPTH = 256 };
 struct xml_elem {
 	const char *name;
 	const char *const *attrs;		      /* name, value, name, value ... NULL */
+	const char *text;			      /* between its tags; NULL: none, or there are elements */
 	int line, column;			      /* of its "<", from 1 */
 	int number;				      /* in the order of the text, from 0 */
 	const struct xml_elem *parent, *child, *next; /* above, first below, next beside; NULL */

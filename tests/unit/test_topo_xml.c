@@ -113,9 +113,22 @@ static void numbers_are_whole_and_in_range(void **state)
 	xml_free(doc);
 }
 
+static void text_is_that_of_elements_without_others(void **state)
+{
+	struct xml_doc *doc = parse("<a> x <b>1 <!-- --> 2&lt;\n3</b> y <c> \n </c><d/>z</a>");
+	const struct xml_elem *a = xml_root(doc);
+
+	(void)state;
+	assert_null(a->text);
+	assert_string_equal(a->child->text, "1  2<\n3");
+	assert_null(a->child->next->text);
+	assert_null(a->child->next->next->text);
+	xml_free(doc);
+}
+
 static void every_failing_allocation_is_reported(void **state)
 {
-	const char *text = "<a x='1'><b/><c y='2'/></a>";
+	const char *text = "<a x='1'><b/><c y='2'>text</c></a>";
 	enum taut_status st = TAUT_ERR_NOMEM;
 	struct xml_doc *doc = NULL;
 	long n;
@@ -139,6 +152,7 @@ int main(void)
 		cmocka_unit_test(entities_are_refused),
 		cmocka_unit_test(depth_and_number_have_limits),
 		cmocka_unit_test(numbers_are_whole_and_in_range),
+		cmocka_unit_test(text_is_that_of_elements_without_others),
 		cmocka_unit_test(every_failing_allocation_is_reported),
 	};
 
