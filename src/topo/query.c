@@ -127,15 +127,15 @@ static bool is_rdma_name(const char *name)
 	return false;
 }
 
-/* Addresses for verbs settle it. Else the name does, or that the port has what only verbs ports have: a guid, and under
- * a layer that is not plain Ethernet a number on its card. */
-static bool is_rdma_port(const struct topo_node *n)
+/* Addresses for verbs settle it, or the name. Else the port's number on its card, which sockets do not have: they are 0
+ * in NCCL's files, whose guids count from 0 for them. */
+bool topo_is_rdma(const struct topo_node *net)
 {
-	if (*n->net.gids || is_rdma_name(n->name))
+	const struct topo_net *n = &net->net;
+
+	if (*n->gids || is_rdma_name(net->name))
 		return true;
-	if (*n->net.layer)
-		return strcmp(n->net.layer, "ethernet") && n->net.port > 0;
-	return n->net.guid != 0;
+	return n->port > 0 && strcmp(n->layer, "ethernet") != 0;
 }
 
 int topo_matrix_nets(const struct topo *t, int *nets)
@@ -143,7 +143,7 @@ int topo_matrix_nets(const struct topo *t, int *nets)
 	int n = 0;
 
 	for (int i = 0; i < t->count[TOPO_NET]; i++)
-		if (is_rdma_port(&t->nodes[t->of[TOPO_NET][i]])) {
+		if (topo_is_rdma(&t->nodes[t->of[TOPO_NET][i]])) {
 			if (nets)
 				nets[n] = t->of[TOPO_NET][i];
 			n++;
@@ -161,11 +161,11 @@ static int find_matrix_net(const struct topo *t, int machine, int index)
 	bool all = true;
 
 	for (int i = 0; i < t->count[TOPO_NET]; i++)
-		all = all && !is_rdma_port(&t->nodes[t->of[TOPO_NET][i]]);
+		all = all && !topo_is_rdma(&t->nodes[t->of[TOPO_NET][i]]);
 	for (int i = 0; i < t->count[TOPO_NET]; i++) {
 		int net = t->of[TOPO_NET][i];
 
-		if (t->nodes[net].machine == machine && (all || is_rdma_port(&t->nodes[net])) && index-- == 0)
+		if (t->nodes[net].machine == machine && (all || topo_is_rdma(&t->nodes[net])) && index-- == 0)
 			return net;
 	}
 	return -1;

@@ -176,6 +176,8 @@ int topo_find(const struct topo *t, const char *name);
 const char *topo_name(const struct topo *t, int node, char *buf, size_t len);
 /* The NUMA node above; -1: none. */
 int topo_cpu_of(const struct topo *t, int node);
+/* The port speaks verbs, as far as the graph tells. */
+bool topo_is_rdma(const struct topo_node *net);
 /* The ports that the matrix shows as NICn: those with RDMA, or all when no port has. Returns
  * their number; @nets (may be NULL) has room for count[TOPO_NET]. */
 int topo_matrix_nets(const struct topo *t, int *nets);

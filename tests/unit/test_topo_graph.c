@@ -275,7 +275,9 @@ static void the_matrix_shows_ports_with_rdma_else_all(void **state)
 	snprintf(t->nodes[ib].name, sizeof(t->nodes[ib].name), "ibp3s0");
 	assert_int_equal(topo_finish(t), TAUT_OK);
 	assert_int_equal(topo_matrix_nets(t, nets), 2);
-	t->nodes[ib].net.guid = 5;
+	t->nodes[ib].net.guid = 5; /* a socket's in NCCL's files */
+	assert_int_equal(topo_matrix_nets(t, nets), 2);
+	t->nodes[ib].net.port = 1;
 	assert_int_equal(topo_matrix_nets(t, nets), 1);
 	assert_int_equal(nets[0], ib);
 	assert_int_equal(topo_matrix_nets(t, NULL), 1);
