@@ -43,6 +43,8 @@ set_tests_properties(integ/collectives integ/hosts integ/random_calls integ/scal
 variant(collectives tcp "tcp 2 9")
 variant(collectives hosts_3_1 "auto 4 5" TEST_HOSTS=3,1 TAUT_SPIN_US=0)
 variant(collectives hosts_1_2_2 "auto 5 6" TEST_HOSTS=1,2,2 TAUT_SPIN_US=0)
+variant(collectives hosts_dealt "auto 5 6" TEST_HOSTS=%2 TAUT_SPIN_US=0)
+variant(collectives hosts_dealt_ring "auto 5 6" TEST_HOSTS=%2 TAUT_SPIN_US=0 TAUT_ALGO=ring,chain)
 variant(collectives hosts_each "auto 3 4" TEST_HOSTS=1 TAUT_SPIN_US=0)
 variant(collectives two_level "auto 4 5" TEST_HOSTS=2,2 TAUT_SPIN_US=0 TAUT_ALGO=two_level)
 variant(collectives small_slots "auto 3 5" TAUT_SLOT_BYTES=4K TAUT_SLOTS=1)

@@ -144,6 +144,7 @@ static void free_parts(struct taut_comm *comm)
 		exec_task_cleanup(comm->task);
 	mem_free(comm->task);
 	mem_free(comm->node_of);
+	mem_free(comm->order);
 	bell_destroy(comm->net.bell);
 	config_cleanup(&comm->cfg);
 	pthread_cond_destroy(&comm->turn);
@@ -382,7 +383,9 @@ static enum taut_status finish_create(struct taut_comm *comm)
 		return fail(TAUT_ERR_NOMEM, "the machines of %d ranks", comm->size);
 	for (int r = 0; r < comm->size; r++)
 		comm->node_of[r] = boot_peer(comm->boot, r)->node;
-	st = agree(comm);
+	st = comm_find_order(comm);
+	if (!st)
+		st = agree(comm);
 	cost_machine_default(&comm->machine);
 	if (!st)
 		st = count_cores(comm);

@@ -85,6 +85,7 @@ struct taut_comm {
 	char name[64];
 	int rank, size;
 	int *node_of;
+	int32_t *order; /* of rings, so that they go from machine to machine once each; NULL: rank order does */
 
 	/* failure */
 	_Atomic int error;    /* enum taut_status */
@@ -174,6 +175,10 @@ bool comm_same_machine(const struct taut_comm *comm, int peer);
 enum taut_status comm_dial_channel(struct taut_comm *comm, int peer, int channel, int *fd);
 int comm_take_dialled(struct taut_comm *comm, const struct exec_link *link);
 void comm_links_cleanup(struct taut_comm *comm);
+
+/* --- topology.c --- */
+/* Fills comm->order from node_of; every rank finds the same. */
+enum taut_status comm_find_order(struct taut_comm *comm);
 
 /* --- call.c: records and comparison --- */
 uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig);

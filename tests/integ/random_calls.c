@@ -625,7 +625,7 @@ static void draw_settings(struct rng *r)
 	PICK(r, "TAUT_WIRE", "", "", "tcp");
 	PICK(r, "TAUT_CHECK", "", "", "0");
 	PICK(r, "TAUT_SPIN_US", "", "0", "20");
-	PICK(r, "TEST_HOSTS", "", "", "", "1", "3,1", "1,2,2"); /* see ranks.h */
+	PICK(r, "TEST_HOSTS", "", "", "", "1", "3,1", "1,2,2", "%2"); /* see ranks.h */
 }
 
 static int one_run(int ranks)

@@ -65,7 +65,7 @@ static inline void enter_network(int host)
 }
 
 /* TEST_HOSTS=3,1,2: ranks 0 to 2 take themselves to be on one machine, rank 3 on another, 4 and 5 on a third; from
- * the start again for more ranks. */
+ * the start again for more ranks. TEST_HOSTS=%2: dealt round robin to two machines. */
 static inline void take_host(int rank)
 {
 	const char *list = getenv("TEST_HOSTS"), *at = list;
@@ -74,7 +74,9 @@ static inline void take_host(int rank)
 
 	if (!list || !*list)
 		return;
-	for (;; host++) {
+	if (*list == '%')
+		host = rank % atoi(list + 1);
+	for (; *list != '%'; host++) {
 		int n = atoi(at);
 
 		must(n > 0);
