@@ -71,8 +71,7 @@ double topo_smp_bw(const struct topo_cpu *cpu)
 	return 10.0; /* not known: as a common server of years ago */
 }
 
-/* Digits with a point, whatever the locale says; moves @text past them. */
-static double parse_decimal(const char **text)
+double topo_parse_decimal(const char **text)
 {
 	double v = 0, unit = 1;
 	bool fraction = false;
@@ -97,7 +96,7 @@ double topo_parse_gts(const char *text)
 
 	while (isspace((unsigned char)*text))
 		text++;
-	v = parse_decimal(&text);
+	v = topo_parse_decimal(&text);
 	while (isspace((unsigned char)*text))
 		text++;
 	return strncmp(text, "GT/s", 4) ? 0 : v;

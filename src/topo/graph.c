@@ -83,7 +83,7 @@ int topo_add_node(struct topo *t, enum topo_kind kind, int parent)
 
 int topo_link_between(const struct topo *t, int a, int b, enum topo_link_kind kind)
 {
-	for (int i = 0; i < t->nlinks; i++) {
+	for (int i = t->nlinks - 1; i >= 0; i--) { /* what is added again was added lately */
 		const struct topo_link *l = &t->links[i];
 
 		if (l->kind == kind && ((l->a == a && l->b == b) || (l->a == b && l->b == a)))
@@ -92,8 +92,7 @@ int topo_link_between(const struct topo *t, int a, int b, enum topo_link_kind ki
 	return -1;
 }
 
-/* Without looking for an older link of the pair. */
-static enum taut_status append_link(struct topo *t, int a, int b, enum topo_link_kind kind, int count, double bw_gbps)
+enum taut_status topo_append_link(struct topo *t, int a, int b, enum topo_link_kind kind, int count, double bw_gbps)
 {
 	struct topo_link *links = grow(t->links, t->nlinks, sizeof(*links));
 
@@ -113,7 +112,7 @@ enum taut_status topo_add_link(struct topo *t, int a, int b, enum topo_link_kind
 		return fail(TAUT_ERR_ARG, "%s: a link between nodes %d and %d of %d", t->source, a, b, t->nnodes);
 	old = topo_link_between(t, a, b, kind);
 	if (old < 0)
-		return append_link(t, a, b, kind, count, bw_gbps);
+		return topo_append_link(t, a, b, kind, count, bw_gbps);
 	l = &t->links[old];
 	l->count = l->count > INT32_MAX - count ? INT32_MAX : l->count + count;
 	l->bw_gbps = l->bw_gbps > 0 && bw_gbps > 0 ? l->bw_gbps + bw_gbps : 0; /* half known: computed for all */
@@ -329,7 +328,7 @@ static enum taut_status link_parents(struct topo *t)
 		const struct topo_node *n = &t->nodes[i];
 
 		if (n->parent >= 0 && !has[i])
-			st = append_link(t, i, n->parent, n->kind == TOPO_NET ? LINK_NET : LINK_PCI, 0, 0);
+			st = topo_append_link(t, i, n->parent, n->kind == TOPO_NET ? LINK_NET : LINK_PCI, 0, 0);
 	}
 	mem_free(has);
 	return st;
@@ -352,7 +351,7 @@ static enum taut_status link_cpus(struct topo *t)
 				has[t->links[l].a] = has[t->links[l].b] = 1;
 		for (int j = i + 1; j < n && !st; j++)
 			if (!has[cpus[j]] && t->nodes[cpus[i]].machine == t->nodes[cpus[j]].machine)
-				st = append_link(t, cpus[i], cpus[j], LINK_SMP, 1, 0);
+				st = topo_append_link(t, cpus[i], cpus[j], LINK_SMP, 1, 0);
 	}
 	mem_free(has);
 	return st;
