@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo/sysfs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define CLASS "/sys/class/net"
+
+enum { ETHERNET = 1, INFINIBAND = 32 }; /* ARPHRD_ */
+
+static bool has(struct scan *s, const char *name, const char *what)
+{
+	char path[FS_PATH];
+
+	snprintf(path, sizeof(path), CLASS "/%s/%s", name, what);
+	return fs_kind_of(s->fs, path) != FS_NONE;
+}
+
+/* What the interface is a way to use: "" of one that only hands on to others. */
+static const char *rdma_of(const struct topo *t, const char *name)
+{
+	for (int i = 0; i < t->nnodes; i++)
+		if (t->nodes[i].kind == TOPO_NET && *t->nodes[i].net.layer && !strcmp(t->nodes[i].net.rdma, name))
+			return t->nodes[i].name;
+	return "";
+}
+
+static void fill_driver(struct scan *s, struct topo_net *net, const char *name)
+{
+	char link[FS_PATH], real[FS_PATH];
+
+	snprintf(link, sizeof(link), CLASS "/%s/device/driver", name);
+	if (fs_real(s->fs, real, sizeof(real), link))
+		snprintf(net->driver, sizeof(net->driver), "%s", strrchr(real, '/') + 1);
+}
+
+static void fill_net(struct scan *s, struct topo_net *net, const char *name)
+{
+	long type = fs_number(s->fs, ETHERNET, CLASS "/%s/type", name), speed;
+	char state[32];
+
+	speed = fs_number(s->fs, 0, CLASS "/%s/speed", name);
+	net->speed_mbit = speed > 0 && speed < 100000000 ? speed : 0;
+	if (fs_line(s->fs, state, sizeof(state), CLASS "/%s/operstate", name) && strcmp(state, "unknown") != 0)
+		snprintf(net->state, sizeof(net->state), "%s", !strcmp(state, "up") ? "up" : "down");
+	snprintf(net->layer, sizeof(net->layer), "%s", type == INFINIBAND ? "infiniband" : "ethernet");
+	snprintf(net->rdma, sizeof(net->rdma), "%s", rdma_of(s->t, name));
+	net->listed = true;
+	net->gdr = 0; /* the kernel's network stack copies through host memory */
+	fill_driver(s, net, name);
+	net->is_virtual = !strcmp(net->driver, "virtio_net") || has(s, name, "device/physfn");
+}
+
+/* Returns the node; -1: no memory. */
+static int add_net(struct scan *s, const char *name, const char *card_path)
+{
+	int card = sysfs_card(s, card_path), node;
+
+	node = card < 0 ? -1 : topo_add_node(s->t, TOPO_NET, card);
+	if (node < 0)
+		return -1;
+	snprintf(s->t->nodes[node].name, sizeof(s->t->nodes[node].name), "%s", name);
+	fill_net(s, &s->t->nodes[node].net, name);
+	if (!s->t->nodes[node].net.speed_mbit && strcmp(s->t->nodes[node].net.state, "down") != 0)
+		topo_note(s->t, "%s: its speed is not known", name);
+	return node;
+}
+
+static bool device_of(struct scan *s, char *out, size_t len, const char *name)
+{
+	char link[FS_PATH];
+
+	snprintf(link, sizeof(link), CLASS "/%s/device", name);
+	return fs_real(s->fs, out, len, link);
+}
+
+/* A card's interface, unless it is part of a bond (or of a guest's synthetic interface), which is the way to use it. */
+static enum taut_status add_real(struct scan *s, const char *name, int *added)
+{
+	char path[FS_PATH];
+
+	if (!device_of(s, path, sizeof(path), name) || has(s, name, "master/bonding") || has(s, name, "master/device"))
+		return TAUT_OK;
+	++*added;
+	return add_net(s, name, path) < 0 ? status_last() : TAUT_OK;
+}
+
+/* At the card of its first member: the graph gives a port one card. */
+static enum taut_status add_bond(struct scan *s, const char *name, int *added)
+{
+	char members[256], first[FS_NAME], path[FS_PATH];
+	size_t len;
+	int node;
+
+	if (!fs_line(s->fs, members, sizeof(members), CLASS "/%s/bonding/slaves", name))
+		return TAUT_OK;
+	len = strcspn(members, " ");
+	if (len >= sizeof(first))
+		return TAUT_OK;
+	snprintf(first, sizeof(first), "%.*s", (int)len, members);
+	if (strchr(first, '/') || !device_of(s, path, sizeof(path), first))
+		return TAUT_OK;
+	node = add_net(s, name, path);
+	if (node < 0)
+		return status_last();
+	snprintf(s->t->nodes[node].net.driver, sizeof(s->t->nodes[node].net.driver), "bonding");
+	topo_note(s->t, "%s bonds %s: counted at the card of %s", name, members, first);
+	++*added;
+	return TAUT_OK;
+}
+
+/* What a container has in place of a card; not the host's ends of such, nor bridges. */
+static enum taut_status add_virtual(struct scan *s, const char *name)
+{
+	char state[32];
+	int node;
+
+	if (has(s, name, "device") || has(s, name, "master") || has(s, name, "bridge") ||
+	    fs_number(s->fs, 0, CLASS "/%s/type", name) != ETHERNET ||
+	    !fs_line(s->fs, state, sizeof(state), CLASS "/%s/operstate", name) || strcmp(state, "up") != 0)
+		return TAUT_OK;
+	node = add_net(s, name, "");
+	if (node < 0)
+		return status_last();
+	s->t->nodes[node].net.is_virtual = true;
+	return TAUT_OK;
+}
+
+enum taut_status sysfs_nets(struct scan *s)
+{
+	struct fs_names names;
+	enum taut_status st = TAUT_OK;
+	int added = 0;
+
+	if (fs_list(s->fs, &names, CLASS) < 0)
+		topo_note(s->t, "network interfaces: not known, " CLASS " cannot be read");
+	for (int i = 0; i < names.n && !st; i++)
+		st = add_real(s, names.name[i], &added);
+	for (int i = 0; i < names.n && !st; i++)
+		if (has(s, names.name[i], "bonding"))
+			st = add_bond(s, names.name[i], &added);
+	for (int i = 0; i < names.n && !st && !added; i++)
+		st = add_virtual(s, names.name[i]);
+	fs_names_free(&names);
+	return st;
+}
