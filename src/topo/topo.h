@@ -204,6 +204,11 @@ const char *topo_mask_list(const uint32_t *words, int n, char *buf, size_t len);
 /* This machine as it is now: /sys, and NVML where the driver is. TAUT_TOPO_FILE in @cfg comes first. */
 struct config;
 enum taut_status topo_live(struct topo **out, const struct config *cfg);
+/* The machine whose /sys and /proc the folder @path holds. */
+enum taut_status topo_from_root(struct topo **out, const char *path);
+/* This machine as a text for TOPO_FORM_CAPTURE, without serial numbers, host names, hardware addresses and identifiers;
+ * the caller's, freed with mem_free(). */
+enum taut_status topo_capture(char **out);
 enum topo_form {
 	TOPO_FORM_AUTO, /* from what the file holds */
 	TOPO_FORM_NCCL_XML,
