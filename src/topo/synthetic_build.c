@@ -222,7 +222,7 @@ static void set_cpu(struct build *b, struct topo_cpu *c, int numa)
 		const char *arch, *vendor;
 		int family, model;
 	} known[CPUS] = { [CPU_INTEL] = { "x86_64", "GenuineIntel", 6, 143 },
-			  [CPU_AMD] = { "x86_64", "AuthenticAMD", 175, 17 },
+			  [CPU_AMD] = { "x86_64", "AuthenticAMD", 25, 17 },
 			  [CPU_POWER] = { "ppc64", "", -1, -1 },
 			  [CPU_ARM] = { "arm64", "", -1, -1 } };
 	long cores = b->s->cores;
