@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "topo/rocm_text.h"
 #include "topo/text.h"
 
 enum { SMI_TEXT_MAX = 4 << 20, WORD_MAX = 511 };
@@ -677,8 +678,11 @@ enum taut_status smi_parse(struct smi_matrix **out, const char *name, const char
 enum taut_status topo_from_smi(struct topo **out, const char *name, const char *text, size_t len)
 {
 	struct smi_matrix *m = NULL;
-	enum taut_status st = smi_parse(&m, name, text, len);
+	enum taut_status st;
 
+	if (rocm_is_text(text, len))
+		return rocm_read(out, name, text, len);
+	st = smi_parse(&m, name, text, len);
 	if (!st)
 		st = smi_to_graph(out, name, m);
 	smi_matrix_free(m);
