@@ -383,7 +383,7 @@ static enum taut_status read_entries(struct topo_fs *pack, struct lines *l)
 enum taut_status fs_pack_read(struct topo_fs **out, const char *name, const char *text, size_t len)
 {
 	struct lines l = { .name = name, .at = text, .end = text + len };
-	struct topo_fs *pack;
+	struct topo_fs *pack = NULL;
 	enum taut_status st;
 
 	if (len > PACK_BYTES)
