@@ -158,7 +158,7 @@ static enum taut_status read_all(char **out, size_t *len, FILE *f, const char *p
 static enum taut_status read_stream(struct topo **out, FILE *f, const char *name, enum topo_form form)
 {
 	size_t len = 0;
-	char *text;
+	char *text = NULL;
 	enum taut_status st = read_all(&text, &len, f, name);
 
 	if (st)
