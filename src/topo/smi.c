@@ -49,8 +49,6 @@ static bool same_host_bridge(const struct topo_pci *a, const struct topo_pci *b)
 
 	if (a->root && b->root)
 		return a->root == b->root;
-	if (a->root && b->root)
-		return a->root == b->root;
 	if (!end_a || !end_b)
 		return true; /* not known to be apart */
 	return end_a - a->busid == end_b - b->busid && !strncmp(a->busid, b->busid, (size_t)(end_a - a->busid));
