@@ -227,6 +227,7 @@ static void put_pci_start(struct out *o, int node, int indent)
 {
 	const struct topo_pci *p = &o->t->nodes[node].pci;
 	uint32_t class = !p->class && o->t->nodes[node].kind == TOPO_GPU ? CLASS_GPU : p->class;
+	int tenths = (int)(p->gts * 10 + 0.5);
 	char id[24];
 
 	put(o, "%*s<pci busid=\"%s\"", indent, "", busid_of(o->t, node, id, sizeof(id)));
@@ -239,7 +240,7 @@ static void put_pci_start(struct out *o, int node, int indent)
 	if (p->vendor || p->device || p->subvendor || p->subdevice)
 		put(o, " subsystem_device=\"0x%04x\"", p->subdevice);
 	if (p->gts > 0)
-		put(o, " link_speed=\"%d.%d GT/s PCIe\"", (int)p->gts, (int)(p->gts * 10 + 0.5) % 10);
+		put(o, " link_speed=\"%d.%d GT/s PCIe\"", tenths / 10, tenths % 10);
 	else if (class || p->width > 0)
 		put(o, " link_speed=\"\"");
 	if (p->gts > 0 || class || p->width > 0) /* else NCCL takes it from the machine */
