@@ -22,7 +22,8 @@ struct flow {
 	size_t n;
 };
 struct line {
-	size_t from, to; /* in the flow, without the newline */
+	size_t from, to, end; /* in the flow; from @to to @end are blanks */
+	int width;	      /* columns */
 };
 struct word {
 	const char *s;
@@ -85,6 +86,15 @@ static void clean(struct flow *f, const struct text *t)
 	}
 }
 
+static int columns_of(const char *s, size_t n)
+{
+	int width = 0;
+
+	for (size_t i = 0; i < n; i++)
+		width = s[i] == '\t' ? (width / 8 + 1) * 8 : width + 1;
+	return width;
+}
+
 /* False at the end of the text. */
 static bool next_line(struct line *out, const struct flow *f, size_t *next)
 {
@@ -93,19 +103,12 @@ static bool next_line(struct line *out, const struct flow *f, size_t *next)
 	out->from = out->to = *next;
 	while (out->to < f->n && f->s[out->to] != '\n')
 		out->to++;
+	out->end = out->to;
 	*next = out->to + 1;
+	out->width = columns_of(f->s + out->from, out->to - out->from);
 	while (out->to > out->from && blank(f->s[out->to - 1]))
 		out->to--;
 	return true;
-}
-
-static int line_width(const struct flow *f, struct line l)
-{
-	int width = 0;
-
-	for (size_t i = l.from; i < l.to; i++)
-		width = f->s[i] == '\t' ? (width / 8 + 1) * 8 : width + 1;
-	return width;
 }
 
 /* The word at or after @*pos and before @to; false when there is none. */
@@ -124,6 +127,13 @@ static bool next_word(struct word *out, const struct flow *f, size_t *pos, size_
 		out->n++;
 	*pos = i + out->n;
 	return true;
+}
+
+static bool is_last(const struct flow *row, size_t pos)
+{
+	struct word w;
+
+	return !next_word(&w, row, &pos, row->n);
 }
 
 /* --- what words are --- */
@@ -237,38 +247,36 @@ static bool is_known(struct word w)
 /* --- wrapped lines --- */
 
 /* Whether the word that ends at the end of the row goes on with the first of the line: "NV1" and "8", but not "SYS"
- * and "SYS", nor "mlx5_0" and "mlx5_1". */
-static bool goes_on(const struct flow *row, struct word right)
+ * and "SYS", nor "mlx5_0" and "mlx5_1". Where both are words by themselves, the line must have been full. */
+static bool goes_on(const struct flow *row, struct word right, bool full)
 {
 	char joined[2 * WORD_MAX];
-	struct word both = { joined, 0, 0 };
-	size_t left = 0;
+	struct word left = { row->s + row->n, 0, 0 }, both = { joined, 0, 0 };
 
-	while (left < row->n && !blank(row->s[row->n - 1 - left]))
-		left++;
-	if (left == 0 || left + right.n >= sizeof(joined))
+	while (left.n < row->n && !blank(left.s[-1])) {
+		left.s--;
+		left.n++;
+	}
+	if (left.n == 0 || left.n + right.n >= sizeof(joined))
 		return false;
-	if (isdigit((unsigned char)row->s[row->n - 1]) && isalpha((unsigned char)right.s[0]))
+	if (isdigit((unsigned char)left.s[left.n - 1]) && isalpha((unsigned char)right.s[0]))
 		return false;
-	memcpy(joined, row->s + row->n - left, left);
-	memcpy(joined + left, right.s, right.n);
-	both.n = left + right.n;
-	return is_known(both);
+	memcpy(joined, left.s, left.n);
+	memcpy(joined + left.n, right.s, right.n);
+	both.n = left.n + right.n;
+	return is_known(both) && (full || !is_known(left) || !is_known(right));
 }
 
-static void append_line(struct reader *r, struct line l, bool wrapped_at_width)
+/* @full: the piece before reached the width at which the terminal wraps. */
+static void append_line(struct reader *r, struct line l, bool full)
 {
 	const struct flow *f = &r->all;
 	struct word first;
 	size_t pos = l.from;
 
-	if (r->row.n && next_word(&first, f, &pos, l.to)) {
-		bool seam = wrapped_at_width && !blank(f->s[l.from]);
-
-		if (!seam || !goes_on(&r->row, first))
-			flow_put(&r->row, ' ', f->at[l.from]);
-	}
-	for (size_t i = l.from; i < l.to; i++)
+	if (r->row.n && next_word(&first, f, &pos, l.to) && (blank(f->s[l.from]) || !goes_on(&r->row, first, full)))
+		flow_put(&r->row, ' ', f->at[l.from]);
+	for (size_t i = l.from; i < l.end; i++)
 		flow_put(&r->row, f->s[i], f->at[i]);
 }
 
@@ -300,10 +308,13 @@ static bool starts_header(const struct flow *f, struct line l)
 /* The rest of a wrapped row: cells and lists, or parts of them; nothing in lower case. */
 static bool continues_row(const struct flow *f, struct line l)
 {
+	struct word w;
+	size_t pos = l.from;
+
 	for (size_t i = l.from; i < l.to; i++)
 		if (!isupper((unsigned char)f->s[i]) && !isdigit((unsigned char)f->s[i]) && !strchr(" \t,-/", f->s[i]))
 			return false;
-	return !starts_row(f, l);
+	return next_word(&w, f, &pos, l.to) && !is_label(w);
 }
 
 static bool continues_header(const struct flow *f, struct line l)
@@ -327,11 +338,8 @@ static int widest(const struct flow *f, size_t next)
 	int width = 0;
 
 	while (next_line(&l, f, &next))
-		if (starts_row(f, l) || starts_header(f, l)) {
-			int w = line_width(f, l);
-
-			width = w > width ? w : width;
-		}
+		if (starts_row(f, l) || starts_header(f, l))
+			width = l.width > width ? l.width : width;
 	return width;
 }
 
@@ -340,7 +348,7 @@ static void gather(struct reader *r, struct line l, bool (*continues)(const stru
 {
 	struct line piece;
 	size_t next = r->next;
-	int width = line_width(&r->all, l);
+	int width = l.width;
 
 	r->row.n = 0;
 	append_line(r, l, false);
@@ -349,8 +357,8 @@ static void gather(struct reader *r, struct line l, bool (*continues)(const stru
 			continue; /* what was wrapped may have been blank; or the matrix has ended */
 		if (!continues(&r->all, piece))
 			break;
-		append_line(r, piece, width == r->width);
-		width = line_width(&r->all, piece);
+		append_line(r, piece, width >= r->width);
+		width = piece.width;
 		r->next = next;
 	}
 }
@@ -405,7 +413,7 @@ static enum taut_status parse_header(struct reader *r)
 			r->m->numa_column = true;
 		else if (word_is(w, "ID") && word_is(last, "NUMA"))
 			r->gpu_numa_column = true;
-		else if (!is_column_word(w) && pos < r->row.n) /* the last one may be cut */
+		else if (!is_column_word(w) && !is_last(&r->row, pos)) /* the last one may be cut */
 			st = text_fail(&r->text, w.at,
 				       "\"%s\" in the header: GPUn, NICn, the name of a NIC or a column is wanted",
 				       text_shown(shown, sizeof(shown), w.s, w.n));
@@ -501,7 +509,7 @@ static enum taut_status parse_row(struct reader *r)
 			st = parse_affinity(r, &m->dev[row], w, extra++);
 		else if (parse_cell(&c, w))
 			st = put_cell(r, row, column++, w, c);
-		else if (pos == r->row.n && part_of_cell(w))
+		else if (part_of_cell(w) && is_last(&r->row, pos))
 			break; /* cut in the middle of a cell */
 		else
 			st = bad_cell(r, w, &m->dev[row], column);
