@@ -116,9 +116,11 @@ static enum taut_status unknown_model(const struct parser *p, struct value v, co
 	for (; gpu_models[n].word && n < sizeof(names) / sizeof(names[0]); n++)
 		names[n] = gpu_models[n].word;
 	near = nearest_name(word, names, n);
-	return text_fail(&p->text, v.at, "GPU model \"%s\" is not known%s%s%s: leave it out and give sm:N and nvlink:N",
-			 text_shown(shown, sizeof(shown), v.s, v.n), near ? ": was " : "", near ? near : "",
-			 near ? " meant?" : "");
+	text_shown(shown, sizeof(shown), v.s, v.n);
+	if (near)
+		return text_fail(&p->text, v.at, "GPU model \"%s\" is not known: was %s meant?", shown, near);
+	return text_fail(&p->text, v.at, "GPU model \"%s\" is not known: leave it out and give sm:N and nvlink:N",
+			 shown);
 }
 
 /* 8, 8xh100 */
