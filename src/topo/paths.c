@@ -263,14 +263,39 @@ static int choose_relay(const struct topo_paths *p, const struct topo *t, int ne
 	return best;
 }
 
-/* NCCL's conditions. Where it is not known whether cards may access the GPU, they may. */
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* NCCL's conditions, but the way over NVLink counts as well: it must not be the narrower one. Where it is not known
+ * whether cards may access the GPU, they may. */
 static bool can_relay(const struct topo_paths *p, const struct topo *t, int gpu, int relay, int net)
 {
-	const struct path *own = paths_get(p, gpu, net), *near = paths_get(p, relay, net);
+	const struct path *own = paths_get(p, gpu, net), *near = paths_get(p, relay, net),
+			  *nvlink = paths_get(p, gpu, relay);
 
 	return gpu != relay && near->class <= PATH_P2C && t->nodes[relay].gpu.gdr != 0 && t->nodes[net].net.gdr != 0 &&
-	       paths_get(p, gpu, relay)->class <= PATH_NVL && t->nodes[gpu].machine == t->nodes[relay].machine &&
-	       (near->bw_gbps > own->bw_gbps || own->class > PATH_PXN);
+	       nvlink->class <= PATH_NVL && t->nodes[gpu].machine == t->nodes[relay].machine &&
+	       (smaller(near->bw_gbps, nvlink->bw_gbps) > own->bw_gbps || own->class > PATH_PXN);
+}
+
+/* Where the port's own relay has no NVLink to the GPU, another near GPU may: the one that gives the widest way; -1. */
+static int other_relay(const struct topo_paths *p, const struct topo *t, int gpu, int net)
+{
+	double best_bw = 0;
+	int best = -1;
+
+	for (int i = 0; i < t->count[TOPO_GPU]; i++) {
+		int relay = t->of[TOPO_GPU][i];
+		double bw = smaller(paths_get(p, gpu, relay)->bw_gbps, paths_get(p, relay, net)->bw_gbps);
+
+		if (bw > best_bw && can_relay(p, t, gpu, relay, net)) {
+			best_bw = bw;
+			best = relay;
+		}
+	}
+	return best;
 }
 
 static enum taut_status find_pxn(struct topo_paths *p, const struct topo *t, int *scratch, int *load)
@@ -279,11 +304,15 @@ static enum taut_status find_pxn(struct topo_paths *p, const struct topo *t, int
 		int net = t->of[TOPO_NET][i], relay = choose_relay(p, t, net, scratch, load);
 
 		for (int k = 0; relay >= 0 && k < t->count[TOPO_GPU]; k++) {
-			int gpu = t->of[TOPO_GPU][k];
+			int gpu = t->of[TOPO_GPU][k], via = relay;
 			enum taut_status st = TAUT_OK;
 
-			if (can_relay(p, t, gpu, relay, net))
-				st = keep_joined(p, t, gpu, relay, net, PATH_PXN);
+			if (t->nodes[gpu].machine != t->nodes[net].machine)
+				continue;
+			if (!can_relay(p, t, gpu, relay, net))
+				via = other_relay(p, t, gpu, net);
+			if (via >= 0)
+				st = keep_joined(p, t, gpu, via, net, PATH_PXN);
 			if (st)
 				return st;
 		}

@@ -260,8 +260,9 @@ static void pxn_goes_by_the_gpu_near_the_card(void **state)
 	assert_path(p, g[1], net, "PIX", "PIX", 12.5, 3);
 	assert_path(p, g[2], net, "PXN", "SYS", 12.5, 4);
 	assert_int_equal(paths_get(p, g[2], net)->via, g[0]);
-	/* g0 relays, and g3 has no NVLink to it */
-	assert_path(p, g[3], net, "SYS", "SYS", 12.5, 6);
+	/* g0 has no NVLink to g3, but g1 is as near */
+	assert_path(p, g[3], net, "PXN", "SYS", 12.5, 4);
+	assert_int_equal(paths_get(p, g[3], net)->via, g[1]);
 	check_all(t, p);
 	paths_free(p);
 	p = paths_of(t, true, false);
@@ -277,11 +278,11 @@ static void pxn_needs_cards_that_reach_gpu_memory(void **state)
 	struct topo_paths *p;
 
 	(void)state;
-	t->nodes[g[0]].gpu.gdr = 0;
+	t->nodes[g[0]].gpu.gdr = t->nodes[g[1]].gpu.gdr = 0;
 	p = paths_of(t, true, true);
 	assert_path(p, g[2], net, "SYS", "SYS", 12.5, 6);
 	paths_free(p);
-	t->nodes[g[0]].gpu.gdr = 1;
+	t->nodes[g[0]].gpu.gdr = t->nodes[g[1]].gpu.gdr = 1;
 	t->nodes[net].net.gdr = 0;
 	p = paths_of(t, true, true);
 	assert_path(p, g[2], net, "SYS", "SYS", 12.5, 6);
@@ -580,6 +581,21 @@ static void check_nvb(const struct topo *t, const struct topo_paths *p)
 			}
 }
 
+/* A GPU over NVLink from one that is near the card, and of the same machine, is no farther than PXN. */
+static void check_pxn(const struct topo *t, const struct topo_paths *p, const struct topo_paths *plain)
+{
+	for (int i = 0; i < t->count[TOPO_GPU]; i++)
+		for (int j = 0; j < t->count[TOPO_GPU]; j++)
+			for (int k = 0; k < t->count[TOPO_NET]; k++) {
+				int gpu = t->of[TOPO_GPU][i], mid = t->of[TOPO_GPU][j], net = t->of[TOPO_NET][k];
+
+				if (i != j && paths_get(plain, gpu, mid)->class == PATH_NVL &&
+				    paths_get(plain, mid, net)->class <= PATH_PXB && t->nodes[mid].gpu.gdr &&
+				    paths_get(p, mid, net)->class != PATH_PXN)
+					assert_true(paths_get(p, gpu, net)->class <= PATH_PXN);
+			}
+}
+
 static void random_machines_keep_the_rules(void **state)
 {
 	struct dice d = { 20250611 };
@@ -593,6 +609,7 @@ static void random_machines_keep_the_rules(void **state)
 		check_all(t, plain);
 		check_all_best(t, plain);
 		check_nvb(t, p);
+		check_pxn(t, p, plain);
 		for (int a = 0; a < t->nnodes; a++)
 			for (int b = 0; b < t->nnodes; b++) {
 				const struct path *with = paths_get(p, a, b), *without = paths_get(plain, a, b);
