@@ -261,20 +261,19 @@ static enum taut_status bad(const struct lines *l, size_t column, const char *wh
 /* Without "//", "." and "..", which no look-up would find. Returns what is wrong. */
 static const char *path_wrong(const char *path)
 {
-	const char *at = path;
+	const char *at = path + (*path == '/');
 
-	if (!*path || (*path == '/' && !path[1]))
-		return "no name";
-	for (at += *at == '/'; *at;) {
+	for (;;) {
 		size_t n = strcspn(at, "/");
 
-		if (!n || (n == 1 && *at == '.') || (n == 2 && !strncmp(at, "..", 2)))
-			return "a path with an empty name, . or .. in it";
-		at += n + (at[n] == '/' && at[n + 1]);
-		if (*at == '/')
-			return "a path that ends in /";
+		if (!n)
+			return "a path with an empty name in it";
+		if ((n == 1 && *at == '.') || (n == 2 && !strncmp(at, "..", 2)))
+			return "a path with . or .. in it";
+		if (!at[n])
+			return NULL;
+		at += n + 1;
 	}
-	return NULL;
 }
 
 /* The lines of a counted text, as one. */
