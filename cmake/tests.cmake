@@ -17,6 +17,22 @@ foreach(file ${unit_tests})
 	add_test(NAME unit/${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout})
 endforeach()
+
+# Libraries that stand for NVIDIA's driver; opened by path. nvml.h, where it is, to compare with.
+foreach(fake fake_nvml fake_nvml_old)
+	add_library(${fake} MODULE ${CMAKE_SOURCE_DIR}/tests/unit/fake_nvml.c)
+	target_include_directories(${fake} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+	target_link_libraries(${fake} PRIVATE taut_flags)
+	add_dependencies(test_topo_nvml ${fake})
+endforeach()
+target_compile_definitions(fake_nvml_old PRIVATE FAKE_OLD)
+target_compile_definitions(test_topo_nvml PRIVATE FAKE_NVML="$<TARGET_FILE:fake_nvml>"
+	FAKE_NVML_OLD="$<TARGET_FILE:fake_nvml_old>")
+find_path(NVML_INCLUDE nvml.h PATHS /usr/local/cuda/include)
+if(NVML_INCLUDE)
+	target_include_directories(test_topo_nvml_abi SYSTEM PRIVATE ${NVML_INCLUDE})
+endif()
+
 file(GLOB integ_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/integ/*.c)
 foreach(file ${integ_tests})
 	get_filename_component(name ${file} NAME_WE)
