@@ -18,8 +18,10 @@ static const char help[] =
 	"on line by line; the first that fails ends the others and is reported.\n"
 	"\n"
 	"  -n, --ranks N         number of ranks\n"
-	"      --bind            a core for each rank, spread over those this process may use;\n"
-	"                        round robin when there are more ranks than cores\n"
+	"      --bind            cores and memory near the GPU of each rank, shared with the ranks\n"
+	"                        whose GPUs are there too; without a GPU for each rank a core each,\n"
+	"                        spread over those this process may use\n"
+	"  -v, --verbose         say where each rank is bound\n"
 	"      --prefix          lines begin with the rank: [3]\n"
 	"      --env NAME=VALUE  a variable in the environment of the ranks; may be repeated\n"
 	"      --timeout S       end all ranks after S seconds\n"
@@ -36,13 +38,10 @@ static const char help[] =
 enum { OPT_BIND = 256, OPT_PREFIX, OPT_ENV, OPT_TIMEOUT };
 
 static const struct option options[] = {
-	{ "ranks", required_argument, NULL, 'n' },
-	{ "bind", no_argument, NULL, OPT_BIND },
-	{ "prefix", no_argument, NULL, OPT_PREFIX },
-	{ "env", required_argument, NULL, OPT_ENV },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+	{ "ranks", required_argument, NULL, 'n' },   { "bind", no_argument, NULL, OPT_BIND },
+	{ "verbose", no_argument, NULL, 'v' },	     { "prefix", no_argument, NULL, OPT_PREFIX },
+	{ "env", required_argument, NULL, OPT_ENV }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "help", no_argument, NULL, 'h' },	     { 0 },
 };
 
 static bool number(const char *text, int highest, int *out)
@@ -82,6 +81,9 @@ static int take_option(const char *cmd, struct launch_opts *o, int c)
 	case OPT_BIND:
 		o->bind = true;
 		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
 	case OPT_PREFIX:
 		o->prefix = true;
 		return 0;
@@ -101,7 +103,7 @@ int cmd_run(int argc, char **argv)
 	struct launch_opts o = { .title = argv[0] };
 
 	/* "+": options after COMMAND are COMMAND's */
-	for (int c; (c = getopt_long(argc, argv, "+n:h", options, NULL)) != -1;) {
+	for (int c; (c = getopt_long(argc, argv, "+n:vh", options, NULL)) != -1;) {
 		int rc;
 
 		if (c == 'h') {

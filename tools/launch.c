@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdint.h>
@@ -218,8 +217,6 @@ static void tell_errno(int fd, int err)
 /* Between vfork() and exec(): system calls only; the memory is the parent's. */
 _Noreturn static void child_run(struct job *j, const struct start *s)
 {
-	const cpu_set_t *set = j->bind ? j->bind->slots[s->rank].set : NULL;
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != s->parent)
 		_exit(EXIT_CANNOT_RUN); /* it died before the line above */
@@ -227,7 +224,7 @@ _Noreturn static void child_run(struct job *j, const struct start *s)
 	sigaction(SIGPIPE, &j->old_pipe, NULL);
 	setrlimit(RLIMIT_NOFILE, &j->old_files);
 	if (child_fd(s->in, 0) && child_fd(s->out, 1) && child_fd(s->err, 2) &&
-	    !(set && sched_setaffinity(0, j->bind->set_bytes, set))) {
+	    !(j->bind && bind_apply(j->bind, s->rank))) {
 		sigprocmask(SIG_SETMASK, &j->old_mask, NULL);
 		execvp(j->opts->argv[0], j->opts->argv);
 	}
@@ -329,13 +326,39 @@ static enum taut_status start_rank(struct job *j, int rank)
 	return TAUT_OK;
 }
 
-static enum taut_status say_binding(const struct job *j, int rank)
+/* "rank 0 (pid 4711) is bound to cpu 0-5, memory of NUMA node 0: GPU 0 and mlx5_0 of NUMA node 0". */
+static void say_binding(struct job *j, int rank)
 {
-	enum taut_status st = bind_check(j->bind, rank, j->ranks[rank].pid);
+	const struct bind_slot *slot = &j->bind->slots[rank];
+	char memory[48] = "", text[512];
 
-	if (!st)
-		log_info(LOG_TOOL, "rank %d (pid %d) is bound to cpu %s", rank, (int)j->ranks[rank].pid,
-			 j->bind->slots[rank].list);
+	if (slot->numa >= 0)
+		snprintf(memory, sizeof(memory), ", memory of NUMA node %d", slot->numa);
+	snprintf(text, sizeof(text), "rank %d (pid %d) is bound to cpu %s%s%s%s", rank, (int)j->ranks[rank].pid,
+		 slot->list, memory, *slot->near ? ": " : "", slot->near);
+	if (j->opts->verbose)
+		outlet_printf(&j->err, "%s: %s\n", j->opts->title, text);
+	else
+		log_info(LOG_TOOL, "%s", text);
+}
+
+/* What the ranks are near to: only GPUs change where they go. */
+static enum taut_status plan_binding(struct job *j)
+{
+	struct bind_ask ask = { .ranks = j->opts->ranks, .visible = config_env("CUDA_VISIBLE_DEVICES") };
+	struct topo *t = NULL;
+	struct config cfg;
+	enum taut_status st = config_load(&cfg);
+
+	if (st)
+		return st;
+	st = topo_live(&t, &cfg);
+	config_cleanup(&cfg);
+	if (st)
+		return st;
+	ask.topo = t;
+	st = bind_plan(&j->bind, &ask);
+	topo_free(t);
 	return st;
 }
 
@@ -345,12 +368,14 @@ static enum taut_status start_ranks(struct job *j)
 	enum taut_status st = env_job(j->opts, &torch);
 
 	if (!st && j->opts->bind)
-		st = bind_plan(&j->bind, j->opts->ranks);
+		st = plan_binding(j);
 	for (int rank = 0; rank < j->opts->ranks && !st; rank++) {
 		env_rank(rank, torch, j->bind);
 		st = start_rank(j, rank);
 		if (!st && j->bind)
-			st = say_binding(j, rank);
+			st = bind_check(j->bind, rank, j->ranks[rank].pid);
+		if (!st && j->bind)
+			say_binding(j, rank);
 	}
 	return st;
 }

@@ -12,7 +12,8 @@ struct launch_opts {
 	const char *title; /* in messages: "taut run" */
 	char **argv;	   /* command and arguments, NULL at the end */
 	int ranks;	   /* 1 to LAUNCH_MAX */
-	bool bind;	   /* a core for each rank */
+	bool bind;	   /* cores and memory for each rank: topo/bind.h */
+	bool verbose;	   /* say which */
 	bool prefix;	   /* lines begin with "[rank] " */
 	int timeout_s;	   /* end all ranks then; 0: no limit */
 };

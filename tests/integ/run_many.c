@@ -71,6 +71,22 @@ static void ranks_are_bound_to_cores_that_are_allowed(void)
 	sched_setaffinity(0, sizeof(old), &old);
 }
 
+/* The graph is a file's; the cores are this machine's. */
+static void ranks_with_gpus_say_what_they_are_near(void)
+{
+	struct ran *r;
+
+	setenv("TAUT_TOPO_FILE", "numa:1 gpu:2 nic:2", 1);
+	r = TAUT("run", "-n", "2", "--bind", "-v", "true");
+	CHECK(r->code == 0 && strstr(r->err, "taut run: rank 1 (pid ") && strstr(r->err, " is bound to cpu "));
+	CHECK(strstr(r->err, ": GPU 0 and mlx5_0 of NUMA node 0") && strstr(r->err, ": GPU 1 and mlx5_1 of"));
+	r = TAUT("run", "-n", "3", "--bind", "-v", "true"); /* fewer GPUs than ranks */
+	CHECK(r->code == 0 && strstr(r->err, "rank 2") && !strstr(r->err, "GPU"));
+	r = TAUT("run", "-n", "2", "--bind", "true");
+	CHECK(r->code == 0 && !*r->err);
+	unsetenv("TAUT_TOPO_FILE");
+}
+
 int main(void)
 {
 	CHECK(TAUT("run", "-n", "64", "true")->code == 0);
@@ -78,5 +94,6 @@ int main(void)
 	each_rank_starts_once("256", 256);
 	few_files_are_said_to_be_too_few();
 	ranks_are_bound_to_cores_that_are_allowed();
+	ranks_with_gpus_say_what_they_are_near();
 	return 0;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "topo/bind.h"
 #include "topo/machine.h"
 
 static struct machine *load(const char *synthetic)
@@ -91,52 +90,6 @@ static void the_chosen_word_is_found(void **state)
 	assert_string_equal(out, "a_long_");
 }
 
-static void cores_are_spread_and_then_go_round(void **state)
-{
-	(void)state;
-	for (int ranks = 1; ranks <= 8; ranks++)
-		for (int rank = 1; rank < ranks; rank++) /* one each, in order */
-			assert_true(bind_core(rank, ranks, 8) > bind_core(rank - 1, ranks, 8));
-	assert_int_equal(bind_core(1, 2, 8), 4);
-	assert_int_equal(bind_core(3, 4, 8), 6);
-	assert_int_equal(bind_core(8, 9, 8), 0);
-	assert_int_equal(bind_core(17, 20, 8), 1);
-	assert_int_equal(bind_core(4095, 4096, 1048576), 1048320);
-}
-
-static void a_plan_takes_whole_cores(void **state)
-{
-	struct bind *b = NULL;
-
-	(void)state;
-	setenv("HWLOC_SYNTHETIC", "pack:2 core:4 pu:2", 1);
-	assert_int_equal(bind_plan(&b, 4), TAUT_OK);
-	assert_int_equal(b->cores, 8);
-	assert_string_equal(b->slots[0].list, "0-1");
-	assert_string_equal(b->slots[1].list, "4-5");
-	assert_string_equal(b->slots[3].list, "12-13");
-	assert_true(CPU_ISSET_S(12, b->set_bytes, b->slots[3].set));
-	assert_int_equal(CPU_COUNT_S(b->set_bytes, b->slots[3].set), 2);
-	bind_free(b);
-	bind_free(NULL);
-}
-
-static void a_plan_that_finds_no_memory_says_so(void **state)
-{
-	enum taut_status st = TAUT_ERR_NOMEM;
-	struct bind *b = NULL;
-
-	(void)state;
-	setenv("HWLOC_SYNTHETIC", "core:4 pu:1", 1);
-	for (long n = 1; st; n++) {
-		mem_fail_from(n);
-		st = bind_plan(&b, 3);
-		assert_true(st == TAUT_OK || st == TAUT_ERR_NOMEM);
-	}
-	mem_fail_from(0);
-	bind_free(b);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,9 +97,6 @@ int main(void)
 		cmocka_unit_test(what_is_missing_is_noted),
 		cmocka_unit_test(every_failing_allocation_is_reported),
 		cmocka_unit_test(the_chosen_word_is_found),
-		cmocka_unit_test(cores_are_spread_and_then_go_round),
-		cmocka_unit_test(a_plan_takes_whole_cores),
-		cmocka_unit_test(a_plan_that_finds_no_memory_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
