@@ -65,8 +65,7 @@ static unsigned parse_modules(const char *text)
 	return without ? (unsigned)LOG_ALL & ~bits : bits;
 }
 
-/* %h: host name, %p: process id */
-static void expand(char *out, size_t len, const char *pattern)
+void log_expand(char *out, size_t len, const char *pattern)
 {
 	size_t at = 0;
 
@@ -97,7 +96,7 @@ void log_init(const struct config *cfg)
 	log_now.level = cfg->log_level;
 	log_now.modules = parse_modules(cfg->log_modules);
 	if (cfg->log_file[0] && !file) {
-		expand(path, sizeof(path), cfg->log_file);
+		log_expand(path, sizeof(path), cfg->log_file);
 		file = fopen(path, "ae");
 		if (!file)
 			fprintf(stderr, "taut: cannot open log file %s: logging to standard error\n", path);

@@ -6,6 +6,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stddef.h>
+
 enum log_level { LOG_NONE, LOG_ERR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum log_module {
@@ -33,6 +35,8 @@ struct config;
 void log_init(const struct config *cfg);
 /* NULL restores the default sink. */
 void log_set_sink(log_sink_fn fn, void *ctx);
+/* A file name of the settings: %h is the host's name, %p the process id. Cut to fit. */
+void log_expand(char *out, size_t len, const char *pattern);
 void log_write(enum log_level level, enum log_module module, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

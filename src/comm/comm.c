@@ -411,6 +411,14 @@ static enum taut_status give_or_end(struct taut_comm **out, struct taut_comm *co
 	return TAUT_OK;
 }
 
+static enum taut_status give_created(struct taut_comm **out, struct taut_comm *comm, enum taut_status st)
+{
+	st = give_or_end(out, comm, st);
+	if (!st)
+		comm_dump_topology(comm);
+	return st;
+}
+
 static enum taut_status check_opts(const char *call, const void *out, const struct taut_comm_opts *opts)
 {
 	if (!out)
@@ -457,7 +465,7 @@ enum taut_status taut_comm_create(struct taut_comm **out, const struct taut_id *
 		return st;
 	cb = callbacks(comm);
 	st = boot_create(&comm->boot, id, rank, size, timeout_of(comm, opts), &comm->cfg, &cb);
-	return give_or_end(out, comm, st);
+	return give_created(out, comm, st);
 }
 
 enum taut_status taut_comm_create_env(struct taut_comm **out, const struct taut_comm_opts *opts)
@@ -475,7 +483,7 @@ enum taut_status taut_comm_create_env(struct taut_comm **out, const struct taut_
 	st = boot_env_detect(&env, &comm->cfg);
 	if (!st)
 		st = boot_create_env(&comm->boot, &env, timeout_of(comm, opts), &comm->cfg, &cb);
-	return give_or_end(out, comm, st);
+	return give_created(out, comm, st);
 }
 
 /* --- groups of groups --- */

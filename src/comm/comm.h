@@ -17,6 +17,7 @@
 
 #include "boot/boot.h"
 #include "exec/exec.h"
+#include "topo/cluster.h"
 
 #define COMM_CALLS 512 /* calls that a rank remembers for comparison: more than it can be ahead of others */
 #define P2P_CHANNEL 255
@@ -179,6 +180,11 @@ void comm_links_cleanup(struct taut_comm *comm);
 /* --- topology.c --- */
 /* Fills comm->order from node_of; every rank finds the same. */
 enum taut_status comm_find_order(struct taut_comm *comm);
+/* TAUT_TOPO_DUMP_FILE, if it is set, is written by the rank that is to; when it cannot be, that is a warning. */
+void comm_dump_topology(const struct taut_comm *comm);
+/* Collective: all machines of the group as they are now, machine i that of boot's node i. One rank a machine looks;
+ * graphs that look alike travel once. The same on every rank; the caller's to cluster_free(). */
+enum taut_status comm_cluster(struct cluster **out, struct taut_comm *comm);
 
 /* --- call.c: records and comparison --- */
 uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig);
