@@ -19,14 +19,18 @@ static void note_driver(struct topo *t, const char *why)
 
 static enum taut_status add_facts(struct scan *s, const struct nvml_facts *facts, const char *why)
 {
-	int cpu;
+	int cpu = -1;
 
 	if (!facts) {
 		note_driver(s->t, *why ? why : "nothing is there from its driver");
 		return TAUT_OK;
 	}
-	cpu = sysfs_cpu_of(s, "");
-	return cpu < 0 ? status_last() : nvml_merge(s->t, facts, cpu, s->nvswitches);
+	if (nvml_has_more(s->t, facts)) {
+		cpu = sysfs_cpu_of(s, "");
+		if (cpu < 0)
+			return status_last();
+	}
+	return nvml_merge(s->t, facts, cpu, s->nvswitches);
 }
 
 enum taut_status live_build(struct topo **out, const char *source, struct topo_fs *fs, const struct nvml_facts *facts,

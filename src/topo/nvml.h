@@ -62,7 +62,9 @@ const struct gpu_facts *nvml_find(const struct nvml_facts *f, const char *busid)
 enum taut_status nvml_write_text(char **out, const struct nvml_facts *f);
 enum taut_status nvml_read_text(struct nvml_facts **out, const char *name, const char *text);
 
-/* Facts onto the GPUs of a graph that are not finished yet; adds those that /sys does not show, below node @cpu. With
+/* Whether there are GPUs that the graph does not have. */
+bool nvml_has_more(const struct topo *t, const struct nvml_facts *f);
+/* Facts onto the GPUs of a graph that is not finished yet; adds those that it does not have, below node @cpu. With
  * @nvswitches as the PCI tree shows them. */
 enum taut_status nvml_merge(struct topo *t, const struct nvml_facts *f, int cpu, int nvswitches);
 

@@ -103,6 +103,14 @@ static int find_gpu(const struct topo *t, const char *busid)
 	return -1;
 }
 
+bool nvml_has_more(const struct topo *t, const struct nvml_facts *f)
+{
+	for (int i = 0; i < f->ngpus; i++)
+		if (find_gpu(t, f->gpus[i].busid) < 0)
+			return true;
+	return false;
+}
+
 static enum taut_status place_gpu(struct merge *m, int gpu, int cpu)
 {
 	const struct gpu_facts *g = &m->f->gpus[gpu];
