@@ -78,8 +78,11 @@ static void write_text(char *text, size_t len, const struct call_words *w)
 		snprintf(text, len, "mem_alloc(%llu bytes)", (unsigned long long)w->count);
 		return;
 	}
-	if (coll == COLL_BARRIER || w->coll == CALL_SPLIT) {
-		snprintf(text, len, coll == COLL_BARRIER ? "barrier()" : "comm_split()");
+	if (coll == COLL_BARRIER || w->coll == CALL_SPLIT || w->coll == CALL_DUP) {
+		snprintf(text, len, "%s()",
+			 w->coll == CALL_SPLIT ? "comm_split"
+			 : w->coll == CALL_DUP ? "comm_dup"
+					       : "barrier");
 		return;
 	}
 	if (!w->vectors)

@@ -507,6 +507,13 @@ static enum taut_status derive(struct taut_comm **out, struct taut_comm *parent,
 struct split_entry {
 	int color, key;
 };
+/* A split, or what is one under another name. */
+struct split {
+	const char *name; /* for its sentences */
+	enum comm_call call;
+	struct split_entry mine;
+	const struct taut_comm_opts *opts;
+};
 
 /* Ranks of @color by key, then by rank: an insertion into the list as ranks come. */
 static int members(const struct split_entry *all, int n, int color, int *ranks)
@@ -526,18 +533,17 @@ static int members(const struct split_entry *all, int n, int color, int *ranks)
 	return count;
 }
 
-static enum taut_status derive_members(struct taut_comm **out, struct taut_comm *comm, const struct split_entry *all,
-				       int color, int *ranks, uint64_t tag, const struct taut_comm_opts *opts)
+static enum taut_status derive_members(struct taut_comm **out, struct taut_comm *comm, const struct split *s,
+				       const struct split_entry *all, int *ranks, uint64_t tag)
 {
-	int n = members(all, comm->size, color, ranks);
-	enum taut_status st = derive(out, comm, ranks, n, tag, opts);
+	int n = members(all, comm->size, s->mine.color, ranks);
+	enum taut_status st = derive(out, comm, ranks, n, tag, s->opts);
 
 	/* Its sentence may speak of ranks by their new numbers. */
-	return st ? fail_quiet(st, "taut_comm_split: %s", taut_error_message()) : TAUT_OK;
+	return st ? fail_quiet(st, "%s: %s", s->name, taut_error_message()) : TAUT_OK;
 }
 
-static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *comm, struct split_entry mine,
-				     const struct taut_comm_opts *opts)
+static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *comm, const struct split *s)
 {
 	struct split_entry *all = mem_calloc((size_t)comm->size, sizeof(*all));
 	int *ranks = mem_calloc((size_t)comm->size, sizeof(*ranks));
@@ -545,43 +551,50 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 	enum taut_status st = comm_check(comm);
 
 	if (!st)
-		call_note(comm, CALL_SPLIT, 0);
+		call_note(comm, s->call, 0);
 	if (!st && (!all || !ranks))
-		st = fail(TAUT_ERR_NOMEM, "taut_comm_split: a table of %d ranks", comm->size);
+		st = fail(TAUT_ERR_NOMEM, "%s: a table of %d ranks", s->name, comm->size);
 	if (!st)
-		st = boot_all_gather(comm->boot, &mine, sizeof(mine), all);
-	if (!st && mine.color == TAUT_NO_COLOR)
+		st = boot_all_gather(comm->boot, &s->mine, sizeof(s->mine), all);
+	if (!st && s->mine.color == TAUT_NO_COLOR)
 		*out = NULL;
 	else if (!st)
-		st = derive_members(out, comm, all, mine.color, ranks, tag, opts);
+		st = derive_members(out, comm, s, all, ranks, tag);
 	mem_free(ranks);
 	mem_free(all);
 	/* The others wait for this rank, in the exchange or in the new group. */
 	return st ? comm_failed(comm, st) : TAUT_OK;
 }
 
-enum taut_status taut_comm_split(struct taut_comm **out, struct taut_comm *comm, int color, int key,
-				 const struct taut_comm_opts *opts)
+static enum taut_status split(struct taut_comm **out, struct taut_comm *comm, const struct split *s)
 {
-	enum taut_status st = check_opts("taut_comm_split", out, opts);
+	enum taut_status st = check_opts(s->name, out, s->opts);
 
 	if (st)
 		return st;
+	comm_lock(comm, comm_ticket(comm));
+	st = split_locked(out, comm, s);
+	comm_unlock(comm);
+	return st;
+}
+
+enum taut_status taut_comm_split(struct taut_comm **out, struct taut_comm *comm, int color, int key,
+				 const struct taut_comm_opts *opts)
+{
+	const struct split s = { "taut_comm_split", CALL_SPLIT, { color, key }, opts };
+
 	if (!comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_split: comm is NULL");
 	if (color < 0 && color != TAUT_NO_COLOR)
 		return fail(TAUT_ERR_ARG, "taut_comm_split: color is %d, wanted: 0 or more, or TAUT_NO_COLOR", color);
-	comm_lock(comm, comm_ticket(comm));
-	st = split_locked(out, comm, (struct split_entry){ color, key }, opts);
-	comm_unlock(comm);
-	return st;
+	return split(out, comm, &s);
 }
 
 enum taut_status taut_comm_dup(struct taut_comm **out, struct taut_comm *comm, const struct taut_comm_opts *opts)
 {
 	if (!comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_dup: comm is NULL");
-	return taut_comm_split(out, comm, 0, comm->rank, opts);
+	return split(out, comm, &(struct split){ "taut_comm_dup", CALL_DUP, { 0, comm->rank }, opts });
 }
 
 enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm, const struct taut_comm_opts *opts)

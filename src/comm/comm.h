@@ -46,7 +46,7 @@ struct op {
 };
 
 /* Calls of all ranks that are no collectives; numbers beyond enum sched_coll. */
-enum comm_call { CALL_SPLIT = COLL_COUNT, CALL_ALLOC };
+enum comm_call { CALL_SPLIT = COLL_COUNT, CALL_DUP, CALL_ALLOC };
 
 /* What a rank remembers of a call; read at any time by the service thread (a seqlock by seq). */
 struct call_record {

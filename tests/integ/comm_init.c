@@ -108,6 +108,11 @@ static void by_id(void)
 }
 
 /* --- arguments --- */
+static bool names_call(const char *begin)
+{
+	return !strncmp(taut_error_message(), begin, strlen(begin));
+}
+
 static void arguments(int rank, int size, void *arg)
 {
 	struct taut_comm_opts opts = { .size = sizeof(opts), .timeout_ms = 100 };
@@ -138,6 +143,9 @@ static void arguments(int rank, int size, void *arg)
 	CHECK(taut_comm_create(&comm, &id, 0, 1, &opts) == TAUT_ERR_ARG && strstr(taut_error_message(), "size"));
 	CHECK(!comm);
 	CHECK(taut_comm_create(&comm, &id, 0, 1, NULL) == TAUT_OK && all_reduce_ok(comm, 0, 1));
+	CHECK(taut_comm_split(NULL, comm, 0, 0, NULL) == TAUT_ERR_ARG && names_call("taut_comm_split:"));
+	CHECK(taut_comm_dup(NULL, comm, NULL) == TAUT_ERR_ARG && names_call("taut_comm_dup:"));
+	CHECK(taut_comm_dup(&comm, comm, &opts) == TAUT_ERR_ARG && names_call("taut_comm_dup: opts->size"));
 	taut_comm_destroy(comm);
 }
 

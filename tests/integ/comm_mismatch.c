@@ -170,6 +170,15 @@ static enum taut_status split(struct taut_comm *c)
 	return st;
 }
 
+static enum taut_status dup_comm(struct taut_comm *c)
+{
+	struct taut_comm *d = NULL;
+	enum taut_status st = taut_comm_dup(&d, c, NULL);
+
+	taut_comm_destroy(d);
+	return st;
+}
+
 static enum taut_status alloc(struct taut_comm *c)
 {
 	void *p;
@@ -245,6 +254,7 @@ static const struct pair pairs[] = {
 	{ "inside groups", group_of_two, group_nine_first, "count 8", "count 9", false },
 	{ "stream", sum, on_stream, "count 8", "count 9", false },
 	{ "split", sum, split, "all_reduce(", "comm_split()", false },
+	{ "duplicate", sum, dup_comm, "all_reduce(", "comm_dup()", false },
 	{ "shared memory", sum, alloc, "all_reduce(", "mem_alloc(10000", true },
 	{ "shared memory and split", alloc, split, "mem_alloc(10000", "comm_split()", true },
 	{ "length of shared memory", alloc, alloc_more, "mem_alloc(10000", "mem_alloc(50000", true },
