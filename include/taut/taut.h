@@ -102,7 +102,7 @@ struct taut_id {
 struct taut_comm_opts {
 	size_t size;	    /* sizeof(struct taut_comm_opts) */
 	const char *name;   /* in logs and errors; copied */
-	int timeout_ms;	    /* deadline for all ranks to join; 0: TAUT_JOIN_TIMEOUT_MS */
+	int timeout_ms;	    /* deadline for all ranks to join; 0: TAUT_JOIN_TIMEOUT_MS; less is an error */
 	const int *exclude; /* taut_comm_shrink: ranks to leave out besides the dead ones */
 	int num_exclude;
 };

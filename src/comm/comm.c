@@ -426,6 +426,10 @@ static enum taut_status check_opts(const char *call, const void *out, const stru
 	if (opts && opts->size != sizeof(*opts))
 		return fail(TAUT_ERR_ARG, "%s: opts->size is %zu, this library's is %zu: set it to sizeof(*opts)", call,
 			    opts->size, sizeof(*opts));
+	if (opts && opts->timeout_ms < 0)
+		return fail(TAUT_ERR_ARG,
+			    "%s: opts->timeout_ms is %d, wanted: 1 or more, or 0 for TAUT_JOIN_TIMEOUT_MS", call,
+			    opts->timeout_ms);
 	return TAUT_OK;
 }
 

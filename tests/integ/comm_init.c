@@ -141,11 +141,14 @@ static void arguments(int rank, int size, void *arg)
 	      strstr(taut_error_message(), "taut_id_create"));
 	opts.size = 8;
 	CHECK(taut_comm_create(&comm, &id, 0, 1, &opts) == TAUT_ERR_ARG && strstr(taut_error_message(), "size"));
+	opts = (struct taut_comm_opts){ .size = sizeof(opts), .timeout_ms = -1 };
+	CHECK(taut_comm_create(&comm, &id, 0, 1, &opts) == TAUT_ERR_ARG &&
+	      strstr(taut_error_message(), "opts->timeout_ms is -1"));
 	CHECK(!comm);
 	CHECK(taut_comm_create(&comm, &id, 0, 1, NULL) == TAUT_OK && all_reduce_ok(comm, 0, 1));
 	CHECK(taut_comm_split(NULL, comm, 0, 0, NULL) == TAUT_ERR_ARG && names_call("taut_comm_split:"));
 	CHECK(taut_comm_dup(NULL, comm, NULL) == TAUT_ERR_ARG && names_call("taut_comm_dup:"));
-	CHECK(taut_comm_dup(&comm, comm, &opts) == TAUT_ERR_ARG && names_call("taut_comm_dup: opts->size"));
+	CHECK(taut_comm_dup(&comm, comm, &opts) == TAUT_ERR_ARG && names_call("taut_comm_dup: opts->timeout_ms"));
 	taut_comm_destroy(comm);
 }
 
