@@ -10,6 +10,8 @@
 #include "base/config.h"
 #include "base/nearest.h"
 #include "cmd.h"
+#include "sched/cost.h"
+#include "wire/wire.h"
 
 static const char help[] = "usage: taut settings [--json | --man] [NAME...]\n"
 			   "\n"
@@ -212,6 +214,38 @@ static int print_man(int names, char **name)
 
 /* --- the command --- */
 
+/* What is no plain number or choice is understood by the room that uses it. */
+static enum taut_status check_algo(const char *value)
+{
+	struct cost_filter *f = NULL;
+	enum taut_status st = cost_filter_parse(&f, value, NULL);
+
+	cost_filter_free(f);
+	return st;
+}
+
+static enum taut_status check_proto(const char *value)
+{
+	struct cost_filter *f = NULL;
+	enum taut_status st = cost_filter_parse(&f, NULL, value);
+
+	cost_filter_free(f);
+	return st;
+}
+
+static enum taut_status check_value(const struct setting_value *v)
+{
+	static const struct {
+		const char *name;
+		enum taut_status (*check)(const char *value);
+	} checks[] = { { "TAUT_WIRE", wire_check }, { "TAUT_ALGO", check_algo }, { "TAUT_PROTO", check_proto } };
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+		if (!strcmp(checks[i].name, v->setting->name))
+			return checks[i].check(v->value);
+	return TAUT_OK;
+}
+
 /* Text when @array is NULL. */
 static int show(const struct setting_value *v, enum taut_status st, json_t *array)
 {
@@ -237,6 +271,8 @@ static int show_all(json_t *array, int names, char **name)
 		st = config_describe(i, &v);
 		if (!v.setting)
 			return EXIT_FAILURE; /* no setting can be read: a broken file */
+		if (!st)
+			st = check_value(&v);
 		if (show(&v, st, array))
 			rc = EXIT_FAILURE;
 	}

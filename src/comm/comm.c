@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/fence.h"
@@ -219,9 +218,10 @@ static enum taut_status take_agreed(struct taut_comm *comm, const struct comm_ag
 static enum taut_status put_agreed(struct comm_agreed *a, const struct taut_comm *comm)
 {
 	const struct config *cfg = &comm->cfg;
+	enum taut_status st = wire_check(cfg->wire);
 
-	if (strcasecmp(cfg->wire, "auto") && !wire_find(cfg->wire))
-		return fail(TAUT_ERR_CONFIG, "TAUT_WIRE is \"%s\", wanted: auto, shm or tcp", cfg->wire);
+	if (st)
+		return st;
 	if (strlen(cfg->algo) >= sizeof(a->algo) || strlen(cfg->proto) >= sizeof(a->proto) ||
 	    strlen(cfg->wire) >= sizeof(a->wire))
 		return fail(TAUT_ERR_CONFIG, "TAUT_ALGO, TAUT_PROTO or TAUT_WIRE is longer than %zu, %zu or %zu bytes",

@@ -99,5 +99,7 @@ struct wire_ops {
 extern const struct wire_ops *const wire_table[]; /* best first, NULL-terminated */
 extern const struct wire_ops wire_shm, wire_tcp;
 const struct wire_ops *wire_find(const char *name);
+/* Is that a value for TAUT_WIRE? TAUT_ERR_CONFIG when not. */
+enum taut_status wire_check(const char *setting);
 
 #endif
