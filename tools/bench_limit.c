@@ -31,6 +31,8 @@ enum taut_status bench_limit_measure(struct limits *out, const struct bench_opts
 	int cpus[LIMITS_MAX_CORES];
 	size_t room, largest = 4096;
 
+	if (ranks == 1)
+		return TAUT_OK;
 	lo.whole_machine = whole_machine;
 	lo.cores = min_int(ranks, (whole_machine ? limits_machine_cpus : limits_cpus)(cpus, LIMITS_MAX_CORES));
 	for (size_t i = 0; i < opts->nsizes; i++)
@@ -63,11 +65,11 @@ static double tcp_us(const struct limits *l, const struct bench_opts *opts, size
 double bench_limit_us(const struct limits *l, const struct bench_opts *opts, size_t bytes, int ranks, bool in_place,
 		      bool tcp)
 {
-	bool trip = ranks > 1 && (!opts->coll->rooted || opts->root == BENCH_ALL_ROOTS);
+	bool trip = !opts->coll->rooted || opts->root == BENCH_ALL_ROOTS;
 
-	if (ranks == 1 && in_place) /* all is there already */
+	if (ranks == 1 || (!bytes && opts->coll->kind != BENCH_BARRIER)) /* the ranks need nothing of each other */
 		return 0;
-	if (tcp && ranks > 1)
+	if (tcp)
 		return l->tcp.n ? tcp_us(l, opts, bytes, ranks) + (trip ? l->tcp_trip_us : 0) : 0;
 	return memory_us(l, opts, bytes, ranks, in_place) + (trip ? l->trip_us : 0);
 }

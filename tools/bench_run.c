@@ -420,7 +420,7 @@ static void describe(const struct runner *r, const struct bench_setting *s, cons
 	int n = snprintf(out, len, "%s, %d ranks (%s), wire %s, %s buffers", r->opts->coll->name, r->size, s->how, wire,
 			 r->opts->shared ? "shared" : "private");
 
-	if (!l || !r->one_machine || n < 0 || (size_t)n >= len)
+	if (!l || !r->one_machine || r->size == 1 || n < 0 || (size_t)n >= len)
 		return;
 	if (!largest)
 		snprintf(out + n, len - (size_t)n, "\n# limit: core to core %.3f us", l->trip_us);
