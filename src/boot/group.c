@@ -326,6 +326,17 @@ void edge_closed(struct conn *c, const char *why)
 		event_dead(b->g, c->peer, why);
 }
 
+void edge_silent(struct conn *c)
+{
+	static const char why[] = "its host has been silent for five heartbeats (TAUT_HEARTBEAT_MS)";
+
+	/* Before the connection closes: a process that goes on after a long stop would take that for
+	 * the death of others. */
+	if (c->confirmed && !c->b->closing)
+		event_dead(c->b->g, c->peer, why);
+	conn_lost(c, why);
+}
+
 static void edge_left(struct boot *b, struct edge *e, struct conn *c, const struct frame *f)
 {
 	struct reader r = reader_of(f);

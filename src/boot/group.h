@@ -125,6 +125,8 @@ struct edge *edge_adopt(struct boot *b, int rank);
 /* A frame came on an edge, or the edge closed. */
 void edge_frame(struct conn *c, const struct frame *f);
 void edge_closed(struct conn *c, const char *why);
+/* Nothing has come on it for too long: a death, which that rank hears of too, in case it lives. */
+void edge_silent(struct conn *c);
 void edges_send(struct boot *b, struct buf *frame, const struct conn *except, bool up, bool down);
 
 /* The first event of the group reaches all members here and floods on. */

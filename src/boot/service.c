@@ -78,13 +78,22 @@ static void soonest(uint64_t when)
 		service->tick = when;
 }
 
+/* Time in which this thread could not look (the process was stopped, or got no core) says
+ * nothing about a peer. */
+static void excuse(struct conn *c, uint64_t now)
+{
+	if (service->late > c->heartbeat)
+		c->seen = now - c->seen > service->late ? c->seen + service->late : now;
+}
+
 /* Signs of life on edges between machines. */
 static void beat(struct conn *c, uint64_t now)
 {
 	struct buf b = { 0 };
 
+	excuse(c, now);
 	if (now - c->seen > 5 * c->heartbeat) {
-		conn_lost(c, "its host has been silent for five heartbeats (TAUT_HEARTBEAT_MS)");
+		edge_silent(c);
 		return;
 	}
 	if (now - c->sent >= c->heartbeat) {
@@ -125,6 +134,7 @@ static void ticks(void)
 		next = c->next;
 		conn_tick(c, now);
 	}
+	service->late = 0;
 	mend_tick(now);
 }
 
@@ -180,6 +190,7 @@ static void *run(void *arg)
 	pthread_mutex_lock(&boot_lock);
 	while (!s->stop || draining()) {
 		int n, ms = wait_ms();
+		uint64_t due = ms < 0 ? UINT64_MAX : now_ns() + (uint64_t)ms * 1000000u, now;
 
 		conn_free_closed();
 		listen_free(s->unix_.next);
@@ -187,9 +198,13 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&boot_lock);
 		n = epoll_wait(s->epoll, events, EVENTS, ms);
 		pthread_mutex_lock(&boot_lock);
+		now = now_ns();
+		s->late += now > due ? now - due : 0;
 		for (int i = 0; i < n; i++)
 			handle(&events[i]);
-		ticks();
+		/* After SIGCONT it is interrupted (n < 0): read what has come before judging who is silent. */
+		if (n >= 0)
+			ticks();
 		call_run_all();
 	}
 	pthread_mutex_unlock(&boot_lock);

@@ -86,6 +86,7 @@ struct service {
 	struct call *calls, **calls_tail;
 	struct id_hold *holds;
 	uint64_t tick; /* when timers must be looked at; UINT64_MAX: never */
+	uint64_t late; /* ns by which the thread came too late, since it last looked */
 	uint8_t *scratch;
 };
 enum { SCRATCH_BYTES = 65536 };

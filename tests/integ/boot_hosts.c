@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several machines, emulated with TAUT_HOSTID: nodes are numbered, edges between them are
- * TCP, a host that falls silent (a stopped process) is found by its missing heartbeats; one
- * that is only stopped on the same machine is not taken for dead. */
+ * TCP, a host that falls silent (a stopped process) is found by its missing heartbeats, and hears
+ * of that when it goes on; one that is only stopped on the same machine is not taken for dead, nor
+ * are others by one that was stopped itself. */
 #include "boot_util.h"
 
 enum { SIZE = 9, NODES = 3, BEAT_MS = 700 };
@@ -61,10 +62,8 @@ static int rank_main(int rank)
 	CHECK(atomic_load(&events) == 0);
 	CHECK(boot_barrier(b) == TAUT_OK);
 	atomic_fetch_add(&page->counter[0], 1);
-	if (falls(rank)) {
-		for (;;)
-			sleep_ms(1000);
-	}
+	while (one_host && falls(rank))
+		sleep_ms(1000);
 	wait_counter(1, 1); /* it is stopped now */
 	if (one_host) {
 		sleep_ms(6 * BEAT_MS);
@@ -76,6 +75,7 @@ static int rank_main(int rank)
 		sleep_ms(2);
 	CHECK(atomic_load(&events) == 1);
 	CHECK(boot_barrier(b) == TAUT_ERR_PEER);
+	/* Also the ranks that were silent themselves, which go on now. */
 	CHECK((strstr(taut_error_message(), "silent for five heartbeats") != NULL) == !one_host);
 	boot_close(b);
 	config_cleanup(&cfg);
@@ -104,9 +104,52 @@ static void once(bool one, bool six, int who)
 			CHECK(wait_rank(r) == 0);
 	for (int r = 0; r < SIZE; r++)
 		if (falls(r)) {
-			kill(page->pid[r], SIGKILL);
-			CHECK(wait_rank(r) == 128 + SIGKILL);
+			kill(page->pid[r], one ? SIGKILL : SIGCONT);
+			CHECK(wait_rank(r) == (one ? 128 + SIGKILL : 0));
 		}
+}
+
+static int stopped_main(int rank)
+{
+	struct boot_callbacks cb = { .on_event = on_event };
+	struct config cfg = test_config();
+	struct boot *b = NULL;
+	char host[16];
+
+	me = rank;
+	cfg.heartbeat_ms = BEAT_MS;
+	snprintf(host, sizeof(host), "host-%d", rank);
+	CHECK(config_set(&cfg, "TAUT_HOSTID", host) == TAUT_OK);
+	share_id(rank, &cfg);
+	CHECK(boot_create(&b, &page->id, rank, 3, 20000, &cfg, &cb) == TAUT_OK);
+	if (!b)
+		return 1;
+	CHECK(boot_barrier(b) == TAUT_OK);
+	atomic_fetch_add(&page->counter[0], 1);
+	wait_counter(1, 1); /* all have been stopped meanwhile */
+	sleep_ms(2 * BEAT_MS);
+	CHECK(atomic_load(&events) == 0);
+	CHECK(boot_barrier(b) == TAUT_OK);
+	boot_close(b);
+	config_cleanup(&cfg);
+	return 0;
+}
+
+/* As `taut run` does at Ctrl-Z: no rank saw another live for longer than it takes to be dead. */
+static void all_stopped(void)
+{
+	page_new();
+	start_ranks(0, 3, stopped_main);
+	wait_counter(0, 3);
+	for (int r = 0; r < 3; r++)
+		kill(page->pid[r], SIGSTOP);
+	sleep_ms(7 * BEAT_MS);
+	for (int r = 0; r < 3; r++) {
+		kill(page->pid[r], SIGCONT);
+		sleep_ms(100);
+	}
+	atomic_store(&page->counter[1], 1);
+	wait_ranks(0, 3, 0);
 }
 
 int main(void)
@@ -115,5 +158,6 @@ int main(void)
 	once(false, false, 1);
 	once(false, true, 0);
 	once(true, false, 1);
+	all_stopped();
 	return failures != 0;
 }
