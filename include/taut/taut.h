@@ -9,7 +9,8 @@
  * Threads: a communicator is used by one thread at a time; different communicators may
  * be used at once from different threads. taut_comm_abort() may be called from any
  * thread at any time. Handles are released with their own destroy call; NULL is allowed.
- * The child of a fork() may form groups of its own, but not use its parent's.
+ * The child of a fork() may form groups of its own, but not use its parent's: calls on those
+ * communicators and streams fail with TAUT_ERR_ARG there, and release leaves them alone.
  */
 #ifndef TAUT_TAUT_H
 #define TAUT_TAUT_H

@@ -78,6 +78,9 @@ struct boot_callbacks {
 	 * be equal on all ranks and to @text (at most @len bytes) words such as "all_reduce(count 8,
 	 * float32, sum)". False: not made yet (then @text may say what the rank does instead). */
 	bool (*describe)(void *ctx, uint64_t seq, uint64_t *sig, char *text, size_t len);
+	/* In the child of a fork(), before it goes on: the group stays with @parent. Other threads of the
+	 * parent, which are not here, may have been in the middle of anything. */
+	void (*on_fork)(void *ctx, int parent);
 };
 
 /* --- Ids --- the 128 bytes: magic, version, group key, secret, rank 0's addresses. */

@@ -249,10 +249,19 @@ static void after_fork(void)
 	pthread_mutex_unlock(&boot_lock);
 }
 
+static void tell_owners(void)
+{
+	for (struct group *g = service->groups; g; g = g->next)
+		for (struct boot *b = g->members; b; b = b->next)
+			if (b->cb.on_fork)
+				b->cb.on_fork(b->cb.ctx, (int)service->pid);
+}
+
 static void in_child(void)
 {
 	/* The thread is not here; its memory is left alone. */
 	if (service) {
+		tell_owners();
 		dial_close_all();
 		mend_forget();
 		close_fds(service);

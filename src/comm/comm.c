@@ -36,6 +36,21 @@ static void on_event(void *ctx, const struct boot_event *event)
 	comm_set_error(ctx, event->status, event->text);
 }
 
+/* The error that every call meets first anyway. Lock and turn are as the parent's threads left them:
+ * they start anew, so that no call waits for a thread that is not here. */
+static void on_fork(void *ctx, int parent)
+{
+	struct taut_comm *comm = ctx;
+
+	pthread_mutex_init(&comm->lock, NULL);
+	pthread_cond_init(&comm->turn, NULL);
+	atomic_store(&comm->serving, atomic_load(&comm->next_ticket));
+	snprintf(comm->error_text, sizeof(comm->error_text), "group \"%s\" belongs to process %d, not to its child",
+		 comm->name, parent);
+	atomic_store(&comm->error, TAUT_ERR_ARG);
+	comm->forked = true;
+}
+
 enum taut_status comm_check(struct taut_comm *comm)
 {
 	int st = atomic_load_explicit(&comm->error, memory_order_acquire); /* status before sentence */
@@ -81,6 +96,8 @@ enum taut_status taut_comm_abort(struct taut_comm *comm)
 
 	if (!comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_abort: comm is NULL");
+	if (comm->forked)
+		return comm_check(comm);
 	boot_abort(comm->boot);
 	snprintf(text, sizeof(text), "rank %d aborted the group", comm->rank); /* as the others hear it */
 	comm_set_error(comm, TAUT_ERR_ABORTED, text);
@@ -183,9 +200,11 @@ err_free:
 
 static struct boot_callbacks callbacks(struct taut_comm *comm)
 {
-	return (struct boot_callbacks){
-		.ctx = comm, .on_dial = comm_on_dial, .on_event = on_event, .describe = comm_describe
-	};
+	return (struct boot_callbacks){ .ctx = comm,
+					.on_dial = comm_on_dial,
+					.on_event = on_event,
+					.describe = comm_describe,
+					.on_fork = on_fork };
 }
 
 static int timeout_of(const struct taut_comm *comm, const struct taut_comm_opts *opts)
@@ -626,7 +645,8 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 
 void taut_comm_destroy(struct taut_comm *comm)
 {
-	if (!comm)
+	/* A child's copy is left alone: to close its connections would end those of the parent. */
+	if (!comm || comm->forked)
 		return;
 	comm_lock(comm, comm_ticket(comm)); /* after what streams still hold */
 	boot_close(comm->boot);

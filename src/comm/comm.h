@@ -93,6 +93,7 @@ struct taut_comm {
 	pthread_mutex_t lock; /* error_text, dialled, turn */
 	pthread_cond_t turn;
 	char error_text[1024];
+	bool forked; /* this process is a child of the one that the communicator belongs to */
 	struct dialled *dialled;
 	atomic_bool any_dialled;
 
@@ -217,6 +218,8 @@ enum taut_status group_add(const struct op *op, void *stream);
 void group_spoil(enum taut_status st); /* the group will not run, its end returns @st */
 enum taut_status stream_add(struct taut_stream *s, const struct op *ops,
 			    size_t n); /* copies the ops, takes what they own */
+/* Is its worker in this process? Asked before the tickets are taken. */
+enum taut_status stream_check(const struct taut_stream *s);
 
 /* --- mem.c --- */
 /* Are the buffers of this call addressable by all ranks? All ranks get the same answer. Then

@@ -96,15 +96,17 @@ static size_t gather_stream(struct op *ops, void **streams, size_t n, void *stre
 
 static enum taut_status run_part(struct op *ops, size_t n, void *stream)
 {
-	enum taut_status st;
+	enum taut_status st = stream ? stream_check(stream) : TAUT_OK;
 
-	take_tickets(ops, n);
-	if (stream) {
+	if (!st)
+		take_tickets(ops, n);
+	if (!st && stream) {
 		for (size_t i = 0; i < n; i++)
 			atomic_store_explicit(&ops[i].comm->streams_used, true, memory_order_relaxed);
 		return stream_add(stream, ops, n);
 	}
-	st = ops_run(ops, n);
+	if (!st)
+		st = ops_run(ops, n);
 	for (size_t i = 0; i < n; i++)
 		op_release(&ops[i]);
 	return st;

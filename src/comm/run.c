@@ -404,6 +404,9 @@ enum taut_status op_submit(struct op *op, void *stream)
 		op->ticket = comm_ticket(op->comm);
 		return ops_run(op, 1);
 	}
+	st = stream_check(stream);
+	if (st)
+		return st;
 	atomic_store_explicit(&op->comm->streams_used, true, memory_order_relaxed);
 	st = op_own(op);
 	if (st)

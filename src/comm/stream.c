@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "comm/comm.h"
@@ -13,6 +14,7 @@ struct batch {
 	struct op ops[];
 };
 struct taut_stream {
+	pid_t pid; /* of the process that has the worker */
 	pthread_t worker;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
@@ -63,6 +65,14 @@ static void *work(void *arg)
 	}
 }
 
+enum taut_status stream_check(const struct taut_stream *s)
+{
+	if (s->pid == getpid())
+		return TAUT_OK;
+	/* Quiet: a thread of the parent that is not here may have held the log's lock. */
+	return fail_quiet(TAUT_ERR_ARG, "the stream belongs to process %d, not to its child", (int)s->pid);
+}
+
 enum taut_status stream_add(struct taut_stream *s, const struct op *ops, size_t n)
 {
 	struct batch *b = mem_calloc(1, sizeof(*b) + n * sizeof(*ops));
@@ -95,6 +105,7 @@ enum taut_status taut_stream_create(struct taut_stream **out)
 	s = mem_calloc(1, sizeof(*s));
 	if (!s)
 		return fail(TAUT_ERR_NOMEM, "a stream");
+	s->pid = getpid();
 	s->last = &s->first;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->change, NULL);
@@ -112,7 +123,7 @@ err_free:
 
 void taut_stream_destroy(struct taut_stream *s)
 {
-	if (!s)
+	if (!s || s->pid != getpid())
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
@@ -139,6 +150,9 @@ enum taut_status taut_stream_wait(struct taut_stream *s)
 
 	if (!s)
 		return fail(TAUT_ERR_ARG, "taut_stream_wait: stream is NULL");
+	st = stream_check(s);
+	if (st)
+		return st;
 	pthread_mutex_lock(&s->lock);
 	while (s->first || s->running)
 		pthread_cond_wait(&s->change, &s->lock);
@@ -149,13 +163,15 @@ enum taut_status taut_stream_wait(struct taut_stream *s)
 
 enum taut_status taut_stream_query(struct taut_stream *s)
 {
-	enum taut_status st = TAUT_ERR_BUSY;
+	enum taut_status st;
 
 	if (!s)
 		return fail(TAUT_ERR_ARG, "taut_stream_query: stream is NULL");
+	st = stream_check(s);
+	if (st)
+		return st;
 	pthread_mutex_lock(&s->lock);
-	if (!s->first && !s->running)
-		st = take_status(s);
+	st = s->first || s->running ? TAUT_ERR_BUSY : take_status(s);
 	pthread_mutex_unlock(&s->lock);
 	return st;
 }
