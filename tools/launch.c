@@ -5,6 +5,7 @@
  * child that waits at the end of a pipe, kills their groups. */
 #include "launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -594,10 +595,24 @@ static void run_job(struct job *j)
 
 /* --- set up and clean up --- */
 
-/* Two pipes a rank, and some. */
+/* Of this process now; some when the kernel does not show them. */
+static rlim_t open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	rlim_t n = 0;
+
+	if (!d)
+		return 16;
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 3; /* ".", ".." and the folder itself */
+}
+
+/* Two pipes a rank; besides signals, guard, log and what the start of one rank takes for a moment. */
 static enum taut_status raise_files(struct job *j)
 {
-	rlim_t want = 2 * (rlim_t)j->opts->ranks + 64;
+	rlim_t rest = open_files() + 10, want = 2 * (rlim_t)j->opts->ranks + rest;
 	struct rlimit lim;
 
 	if (getrlimit(RLIMIT_NOFILE, &j->old_files))
@@ -606,8 +621,11 @@ static enum taut_status raise_files(struct job *j)
 	if (lim.rlim_cur >= want || !piped(j->opts))
 		return TAUT_OK;
 	if (lim.rlim_max < want)
-		return fail(TAUT_ERR_SYS, "%d ranks need %lu open files, but the limit is %lu: raise it (ulimit -Hn)",
-			    j->opts->ranks, (unsigned long)want, (unsigned long)lim.rlim_max);
+		return fail(TAUT_ERR_SYS,
+			    "%d ranks need %lu open files, but the limit is %lu: raise it (ulimit -Hn), or start at "
+			    "most %lu ranks",
+			    j->opts->ranks, (unsigned long)want, (unsigned long)lim.rlim_max,
+			    (unsigned long)(lim.rlim_max > rest ? (lim.rlim_max - rest) / 2 : 0));
 	lim.rlim_cur = want;
 	if (setrlimit(RLIMIT_NOFILE, &lim))
 		return errno_fail(errno, "cannot raise the limit of open files to %lu", (unsigned long)want);

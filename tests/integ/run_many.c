@@ -33,10 +33,18 @@ static void few_files_are_said_to_be_too_few(void)
 	r = TAUT("run", "-n", "64", "sh", "-c", "test $(ulimit -n) = 64");
 	CHECK(r->code == 0);
 	if (fork() == 0) {
+		char *most, text[16];
+
 		few.rlim_max = 64;
 		setrlimit(RLIMIT_NOFILE, &few);
 		r = TAUT("run", "-n", "64", "true");
-		CHECK(r->code == 1 && strstr(r->err, "64 ranks need 192 open files, but the limit is 64"));
+		most = strstr(r->err, " open files, but the limit is 64: raise it (ulimit -Hn), or start at most ");
+		CHECK(r->code == 1 && strstr(r->err, "64 ranks need ") && most);
+		/* So many it can; 20 fit whatever this test has inherited. */
+		snprintf(text, sizeof(text), "%d", atoi(strstr(most, "most ") + 5));
+		CHECK(atoi(text) >= 20);
+		r = TAUT("run", "-n", text, "true");
+		CHECK(r->code == 0);
 		exit(0);
 	}
 	int status = 1;
