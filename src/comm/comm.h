@@ -209,6 +209,9 @@ enum taut_status op_submit(struct op *op, void *stream);
 enum taut_status op_refuse(enum taut_status st);
 /* Runs @ops, which have tickets, as one; waits. */
 enum taut_status ops_run(struct op *ops, size_t n);
+/* The first of ops[0] to ops[@i] that is of the same communicator as the last: it stands for all of
+ * that communicator, which share its ticket. */
+size_t op_first(const struct op *ops, size_t i);
 enum taut_status op_own(struct op *op);
 void op_release(struct op *op);
 

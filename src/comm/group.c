@@ -62,14 +62,11 @@ enum taut_status group_add(const struct op *op, void *stream)
 	return TAUT_OK;
 }
 
-/* All ops of one communicator in this part share a ticket. */
 static void take_tickets(struct op *ops, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		size_t k = 0;
+		size_t k = op_first(ops, i);
 
-		while (k < i && ops[k].comm != ops[i].comm)
-			k++;
 		ops[i].ticket = k < i ? ops[k].ticket : comm_ticket(ops[i].comm);
 	}
 }

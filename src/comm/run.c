@@ -271,15 +271,20 @@ static enum taut_status prepare_all(struct running *r, struct op *ops, size_t n,
 	return st;
 }
 
+size_t op_first(const struct op *ops, size_t i)
+{
+	size_t k = 0;
+
+	while (ops[k].comm != ops[i].comm)
+		k++;
+	return k;
+}
+
 static void lock_all(struct op *ops, size_t n, bool lock)
 {
 	for (size_t i = 0; i < n; i++) {
-		size_t k = 0;
-
-		while (k < i && ops[k].comm != ops[i].comm)
-			k++;
-		if (k < i)
-			continue; /* the first op of a communicator stands for all: they share its ticket */
+		if (op_first(ops, i) < i)
+			continue;
 		if (lock)
 			comm_lock(ops[i].comm, ops[i].ticket);
 		else
