@@ -7,6 +7,7 @@ if(TARGET taut)
 		add_executable(example_${name} ${file})
 		target_link_libraries(example_${name} PRIVATE taut_flags taut_lib)
 		add_test(NAME example/${name} COMMAND taut run -n 2 $<TARGET_FILE:example_${name}>)
-		set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT ${unit_timeout})
+		set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT ${unit_timeout}
+			ENVIRONMENT "${test_cache}")
 	endforeach()
 endif()

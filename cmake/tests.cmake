@@ -7,6 +7,8 @@ if(TAUT_SANITIZE)
 endif()
 math(EXPR unit_timeout "60 * ${patience}")
 math(EXPR integ_timeout "120 * ${patience}")
+# What tests measure, under sanitizers and beside others, is not for the user's programs.
+set(test_cache "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache")
 
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 file(GLOB unit_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/test_*.c)
@@ -15,7 +17,8 @@ foreach(file ${unit_tests})
 	add_executable(${name} ${file})
 	target_link_libraries(${name} PRIVATE taut_all PkgConfig::CMOCKA)
 	add_test(NAME unit/${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-	set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout})
+	set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout}
+		ENVIRONMENT "${test_cache}")
 endforeach()
 
 # Libraries that stand for NVIDIA's driver; opened by path. nvml.h, where it is, to compare with.
@@ -39,10 +42,12 @@ foreach(file ${integ_tests})
 	add_executable(integ_${name} ${file})
 	target_link_libraries(integ_${name} PRIVATE taut_all)
 	add_test(NAME integ/${name} COMMAND integ_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-	set_tests_properties(integ/${name} PROPERTIES LABELS integ TIMEOUT ${integ_timeout} SKIP_RETURN_CODE 77)
+	set_tests_properties(integ/${name} PROPERTIES LABELS integ TIMEOUT ${integ_timeout} SKIP_RETURN_CODE 77
+		ENVIRONMENT "${test_cache}")
 	if(TARGET taut) # for tests that start the command
 		add_dependencies(integ_${name} taut)
-		set_tests_properties(integ/${name} PROPERTIES ENVIRONMENT "TAUT_TEST_COMMAND=$<TARGET_FILE:taut>")
+		set_tests_properties(integ/${name} PROPERTIES ENVIRONMENT
+			"${test_cache};TAUT_TEST_COMMAND=$<TARGET_FILE:taut>")
 	endif()
 endforeach()
 
@@ -52,7 +57,7 @@ function(variant program name arguments)
 	separate_arguments(words UNIX_COMMAND "${arguments}")
 	add_test(NAME integ/${program}_${name} COMMAND integ_${program} ${words} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 	set_tests_properties(integ/${program}_${name} PROPERTIES LABELS "integ;variant" TIMEOUT ${long_timeout}
-		SKIP_RETURN_CODE 77 ENVIRONMENT "${ARGN}")
+		SKIP_RETURN_CODE 77 ENVIRONMENT "${test_cache};${ARGN}")
 endfunction()
 math(EXPR long_timeout "300 * ${patience}")
 set_tests_properties(integ/collectives integ/hosts integ/random_calls integ/scale PROPERTIES TIMEOUT ${long_timeout})

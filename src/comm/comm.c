@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "topo/memory.h"
 
 #define SPIN_NS 1000000u  /* with a core for every rank */
 #define SPIN_SHARED_NS 0u /* with fewer: the core belongs to those who have work */
@@ -228,6 +229,7 @@ static enum taut_status take_agreed(struct taut_comm *comm, const struct comm_ag
 	comm->cfg.check = a->check;
 	comm->cfg.channels = a->channels;
 	comm->cfg.shm_disable = a->shm_disable;
+	comm->memory_byte_us = a->memory_byte_us;
 	st = set_text(&comm->cfg, "TAUT_WIRE", a->wire);
 	if (!st)
 		st = set_text(&comm->cfg, "TAUT_ALGO", a->algo);
@@ -257,7 +259,34 @@ static enum taut_status put_agreed(struct comm_agreed *a, const struct taut_comm
 	return TAUT_OK;
 }
 
-/* Rank 0's tuning file goes to all. */
+static int node_ranks(const struct taut_comm *comm, int node)
+{
+	int n = 0;
+
+	for (int r = 0; r < comm->size; r++)
+		n += comm->node_of[r] == node;
+	return n;
+}
+
+/* Of rank 0's machine. The others wait meanwhile, so that it is quiet for a measurement. */
+static double memory_byte_us(const struct taut_comm *comm)
+{
+	struct memory_speed speed;
+	char note[1024];
+	int ranks = node_ranks(comm, comm->node_of[0]);
+	double each;
+
+	if (!memory_speed_get(&speed, note, sizeof(note))) {
+		log_info(LOG_COMM, "group \"%s\": memory: figures of a usual server, %s", comm->name, note);
+		return 0;
+	}
+	each = memory_speed_each(&speed, ranks);
+	log_info(LOG_COMM, "group \"%s\": memory: copies of %.1f GB/s on each of %d cores, %s", comm->name, each,
+		 ranks < speed.cores ? ranks : speed.cores, note);
+	return 1e-3 / each;
+}
+
+/* Rank 0's tuning file goes to all; without one, how fast its memory is. */
 static enum taut_status agree_tune(struct taut_comm *comm, struct comm_agreed *a)
 {
 	struct tune *t = NULL;
@@ -269,9 +298,13 @@ static enum taut_status agree_tune(struct taut_comm *comm, struct comm_agreed *a
 		st = tune_load(&t, comm->cfg.tune_file);
 		if (!st && t)
 			st = tune_text(&text, &len, t);
-		tune_free(t);
 		if (st)
 			log_warn(LOG_COMM, "group \"%s\" goes on without a tuning file", comm->name);
+		else if (t)
+			log_info(LOG_COMM, "group \"%s\": memory: figures of the tuning file", comm->name);
+		else if (comm->size > 1)
+			a->memory_byte_us = memory_byte_us(comm);
+		tune_free(t);
 		a->tune_len = st ? 0 : len;
 	}
 	st = boot_broadcast(comm->boot, a, sizeof(*a));
@@ -323,15 +356,6 @@ static int node_cores(const struct taut_comm *comm, const unsigned char *masks, 
 	return count_bits(all) ? count_bits(all) : 1;
 }
 
-static int node_ranks(const struct taut_comm *comm, int node)
-{
-	int n = 0;
-
-	for (int r = 0; r < comm->size; r++)
-		n += comm->node_of[r] == node;
-	return n;
-}
-
 static enum taut_status count_cores(struct taut_comm *comm)
 {
 	unsigned char mine[MASK_BYTES] = { 0 }, *masks = mem_calloc((size_t)comm->size, MASK_BYTES);
@@ -364,6 +388,8 @@ static void set_machine(struct taut_comm *comm)
 		if (m->link[i].ll_max > 4096)
 			m->link[i].ll_max = 4096;
 	}
+	if (comm->memory_byte_us > 0)
+		cost_machine_memory(m, comm->memory_byte_us);
 	tune_apply(comm->tune, m);
 	m->one_wire = comm->cfg.shm_disable || !strcmp(comm->cfg.wire, "tcp");
 }

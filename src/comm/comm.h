@@ -59,6 +59,7 @@ struct comm_agreed {
 	uint64_t slot_bytes, slots, sockets;
 	int32_t check, channels, shm_disable, cores;
 	uint64_t tune_len;
+	double memory_byte_us; /* of a copy on rank 0's machine; 0: not known */
 	char wire[16], algo[256], proto[128];
 };
 
@@ -115,6 +116,7 @@ struct taut_comm {
 	size_t nt_bytes; /* results from this size on are stored past the caches */
 
 	/* choosing */
+	double memory_byte_us; /* as agreed */
 	struct cost_machine machine;
 	struct tune *tune;
 	struct cost_filter *filter;

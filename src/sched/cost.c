@@ -47,6 +47,22 @@ void cost_machine_default(struct cost_machine *m)
 		m->cores = CPU_COUNT(&set);
 }
 
+static void scale_memory(double level[COST_LEVELS], double by)
+{
+	level[COST_MEMORY] = fmax(level[COST_MEMORY] * by, level[COST_CACHE]);
+}
+
+void cost_machine_memory(struct cost_machine *m, double byte_us)
+{
+	double by = fmin(fmax(byte_us / m->copy_byte_us[COST_MEMORY], 1.0 / 16), 16);
+
+	scale_memory(m->copy_byte_us, by);
+	scale_memory(m->reduce_byte_us, by);
+	scale_memory(m->map_byte_us, by);
+	for (int p = 0; p < PROTO_COUNT; p++)
+		scale_memory(m->link[0].byte_us[p], by);
+}
+
 /* What all candidates of a query share. */
 struct view {
 	const struct cost_query *q;

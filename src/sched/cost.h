@@ -44,6 +44,9 @@ struct cost_machine {
 };
 /* Reasonable numbers for a machine that nobody measured; cores: those of this process. */
 void cost_machine_default(struct cost_machine *m);
+/* A core copies what no cache holds in @byte_us for a byte: all that moves at the speed of memory
+ * scales with that, within reason, but is not faster than in the caches. */
+void cost_machine_memory(struct cost_machine *m, double byte_us);
 
 struct cost_choice {
 	const struct sched_algo *algo;

@@ -156,7 +156,7 @@ static double best_rate(struct member *m, kernel_pair kernel, size_t bytes, int 
 	double cached = rate(m, kernel(false), bytes, workers);
 
 	/* Stores past the caches can only win where the buffers do not fit the near ones. */
-	if (!kernel(true) || bytes < (size_t)256 << 10)
+	if (m->crew->opts->brief || !kernel(true) || bytes < (size_t)256 << 10)
 		return cached;
 	return fmax(cached, rate(m, kernel(true), bytes, workers));
 }

@@ -25,6 +25,7 @@ struct limits_opts {
 	int cores;		     /* how many to use; 0: all this process may run on */
 	bool whole_machine;	     /* also processors that this process is not bound to */
 	double point_ms;	     /* time for one figure */
+	bool brief;		     /* of each figure no more repetitions than there must be, and one kind of copy */
 };
 
 /* Rates in GB/s (1e9 bytes) against the size of one buffer; ascending. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -438,6 +439,27 @@ static void no_memory_is_an_error_and_nothing_leaks(void **state)
 	log_set_sink(NULL, NULL);
 }
 
+static void the_figures_of_memory_follow_a_measured_copy(void **state)
+{
+	struct cost_machine usual = machine;
+
+	(void)state;
+	cost_machine_memory(&machine, usual.copy_byte_us[COST_MEMORY]);
+	assert_memory_equal(&machine, &usual, sizeof(usual));
+	cost_machine_memory(&machine, 2 * usual.copy_byte_us[COST_MEMORY]);
+	assert_float_equal(machine.copy_byte_us[COST_MEMORY], 2 * usual.copy_byte_us[COST_MEMORY], 1e-9);
+	assert_float_equal(machine.reduce_byte_us[COST_MEMORY], 2 * usual.reduce_byte_us[COST_MEMORY], 1e-9);
+	assert_float_equal(machine.link[0].byte_us[PROTO_BULK][COST_MEMORY],
+			   2 * usual.link[0].byte_us[PROTO_BULK][COST_MEMORY], 1e-9);
+	assert_memory_equal(&machine.link[1], &usual.link[1], sizeof(usual.link[1]));
+	assert_true(machine.copy_byte_us[COST_CACHE] == usual.copy_byte_us[COST_CACHE]);
+	/* Memory is not faster than the caches, whatever was measured. */
+	cost_machine_memory(&machine, 1e-12);
+	assert_true(machine.copy_byte_us[COST_MEMORY] == usual.copy_byte_us[COST_CACHE]);
+	cost_machine_memory(&machine, INFINITY);
+	assert_true(isfinite(machine.copy_byte_us[COST_MEMORY]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +485,7 @@ int main(void)
 		cmocka_unit_test_setup(a_query_that_is_none_is_refused, setup),
 		cmocka_unit_test_setup(the_line_for_the_log_names_choice_time_and_runner_up, setup),
 		cmocka_unit_test_setup(the_line_is_cut_where_it_must_be, setup),
+		cmocka_unit_test_setup(the_figures_of_memory_follow_a_measured_copy, setup),
 		cmocka_unit_test_setup(no_memory_is_an_error_and_nothing_leaks, setup),
 	};
 
