@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "topo/rocm_text.h"
 #include "topo/smi.h"
 #include "topo/smi_text.h"
 
@@ -61,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	}
 	must(t && !topo_check(t, why, sizeof(why)));
-	if (!has_note(t, "no PCI tree") && !smi_parse(&m, "fuzz", (const char *)data, len))
+	if (!rocm_is_text((const char *)data, len) && !has_note(t, "no PCI tree") &&
+	    !smi_parse(&m, "fuzz", (const char *)data, len))
 		check_gpus(t, m);
 	smi_matrix_free(m);
 	topo_free(t);
