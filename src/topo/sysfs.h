@@ -19,6 +19,9 @@ struct scan {
 	int nvswitches;		       /* that the PCI tree shows */
 };
 
+/* True, and noted, when there is more than any machine has: what somebody sent as a capture may claim anything. */
+bool sysfs_full(struct scan *s);
+
 /* All of it; NOMEM is the only failure. topo_finish() is the caller's. */
 enum taut_status sysfs_scan(struct scan *s);
 

@@ -214,7 +214,7 @@ static enum taut_status add_numas(struct scan *s, const struct model *m)
 	enum taut_status st = TAUT_OK;
 
 	fs_list(s->fs, &names, NODES);
-	for (int i = 0; i < names.n && !st; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		if (is_node(names.name[i]))
 			st = add_numa(s, names.name[i], m);
 	fs_names_free(&names);

@@ -82,7 +82,7 @@ enum taut_status sysfs_gpus(struct scan *s)
 		topo_note(s->t, "PCI devices: not known, " DEVICES " cannot be read");
 	if (names.n)
 		qsort(names.name, (size_t)names.n, sizeof(*names.name), by_address);
-	for (int i = 0; i < names.n && !st; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		if (pci_is_busid(names.name[i], strlen(names.name[i])))
 			st = look_at(s, names.name[i], &hidden);
 	fs_names_free(&names);

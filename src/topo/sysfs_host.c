@@ -166,6 +166,16 @@ void sysfs_host(struct scan *s)
 	note_acs(s);
 }
 
+enum { SCAN_NODES = 4096 };
+
+bool sysfs_full(struct scan *s)
+{
+	if (s->t->nnodes < SCAN_NODES)
+		return false;
+	topo_note(s->t, "more than %d devices: the rest is left out", SCAN_NODES);
+	return true;
+}
+
 enum taut_status sysfs_scan(struct scan *s)
 {
 	enum taut_status st = sysfs_cpus(s);

@@ -137,12 +137,12 @@ enum taut_status sysfs_nets(struct scan *s)
 
 	if (fs_list(s->fs, &names, CLASS) < 0)
 		topo_note(s->t, "network interfaces: not known, " CLASS " cannot be read");
-	for (int i = 0; i < names.n && !st; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		st = add_real(s, names.name[i], &added);
-	for (int i = 0; i < names.n && !st; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		if (has(s, names.name[i], "bonding"))
 			st = add_bond(s, names.name[i], &added);
-	for (int i = 0; i < names.n && !st && !added; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s) && !added; i++)
 		st = add_virtual(s, names.name[i]);
 	fs_names_free(&names);
 	return st;

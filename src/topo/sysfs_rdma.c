@@ -194,7 +194,7 @@ static enum taut_status add_device(struct scan *s, const char *name)
 	fs_line(s->fs, d.type, sizeof(d.type), CLASS "/%s/node_type", name);
 	fs_line(s->fs, d.firmware, sizeof(d.firmware), CLASS "/%s/fw_ver", name);
 	d.guid = read_guid(s, name);
-	for (int i = 0; i < ports.n && !st; i++)
+	for (int i = 0; i < ports.n && !st && !sysfs_full(s); i++)
 		st = d.card < 0 ? status_last() : add_port(s, &d, ports.name[i]);
 	fs_names_free(&ports);
 	return st;
@@ -206,7 +206,7 @@ enum taut_status sysfs_rdma(struct scan *s)
 	enum taut_status st = TAUT_OK;
 
 	fs_list(s->fs, &names, CLASS);
-	for (int i = 0; i < names.n && !st; i++)
+	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		st = add_device(s, names.name[i]);
 	fs_names_free(&names);
 	return st;
