@@ -165,6 +165,25 @@ static void reduce_meminfo(char *text)
 	keep_lines(text, want_total);
 }
 
+/* Of what AMD's driver says; not its unique numbers. */
+static size_t want_property(const char *line, size_t len)
+{
+	static const char *const keys[] = {
+		"domain ",  "location_id ", "simd_count ", "gfx_target_version ", "heap_type ",	    "size_in_bytes ",
+		"node_to ", "type ",	    "weight ",	   "min_bandwidth ",	  "max_bandwidth ",
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (starts(line, len, keys[i]))
+			return len;
+	return 0;
+}
+
+static void reduce_properties(char *text)
+{
+	keep_lines(text, want_property);
+}
+
 /* Up to the name of who built the driver, in parentheses. */
 static void reduce_version(char *text)
 {
@@ -181,10 +200,8 @@ static const struct {
 	const char *end;
 	void (*reduce)(char *text);
 } parts[] = {
-	{ "/cpuinfo", reduce_cpuinfo },
-	{ "/meminfo", reduce_meminfo },
-	{ "/nvidia/version", reduce_version },
-	{ "/config", reduce_all },
+	{ "/cpuinfo", reduce_cpuinfo },	       { "/meminfo", reduce_meminfo }, { "/properties", reduce_properties },
+	{ "/nvidia/version", reduce_version }, { "/config", reduce_all },
 };
 
 static bool ends(const char *path, const char *end)

@@ -28,6 +28,7 @@ enum taut_status sysfs_scan(struct scan *s);
 /* The parts, in their order. */
 enum taut_status sysfs_cpus(struct scan *s);
 enum taut_status sysfs_gpus(struct scan *s);
+enum taut_status sysfs_amd(struct scan *s);
 enum taut_status sysfs_rdma(struct scan *s);
 enum taut_status sysfs_nets(struct scan *s);
 void sysfs_host(struct scan *s);

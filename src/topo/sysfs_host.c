@@ -183,6 +183,8 @@ enum taut_status sysfs_scan(struct scan *s)
 	if (!st)
 		st = sysfs_gpus(s);
 	if (!st)
+		st = sysfs_amd(s);
+	if (!st)
 		st = sysfs_rdma(s);
 	if (!st)
 		st = sysfs_nets(s);

@@ -10,8 +10,8 @@
 #include "topo/fs.h"
 #include "topo/live.h"
 
-static const char *const machines[] = { "h200x2-guest", "dgx-h100",   "power9-v100",	"container",
-					"nothing",	"nc96-guest", "h100-infiniband" };
+static const char *const machines[] = { "h200x2-guest", "dgx-h100",   "power9-v100",	 "container",
+					"nothing",	"nc96-guest", "h100-infiniband", "mi250-xgmi" };
 enum { MACHINES = sizeof(machines) / sizeof(*machines) };
 
 /* Captures the machine that @text is a capture of. */
@@ -94,6 +94,7 @@ static const char private_text[] =
 	"fe80:0000:0000:0000:0123:45ff:fe67:89ab\n"
 	"/sys/devices/pci0000:00/0000:02:00.0/infiniband/rocex0123450003abcdef/ports/1/gid_attrs/ndevs/0: "
 	"enx0123456789ab\n"
+	"/sys/class/kfd/kfd/topology/nodes/1/properties: |2\nsimd_count 4\nunique_id 424242424242\n"
 	"/sys/class/dmi/id/product_serial: S3CR3T\n"
 	"/proc/sys/kernel/hostname: secrethost\n";
 
@@ -101,7 +102,7 @@ static void nothing_tells_which_machine_it_was(void **state)
 {
 	static const char *const secrets[] = { "secrethost", "S3CR3T",	  "deadbeef",	"456789ab",
 					       "45:67:89",   "0123:4567", "0003abcdef", "45ff:fe67",
-					       "89ab-cdef",  "microcode", "MemFree" };
+					       "89ab-cdef",  "microcode", "MemFree",	"4242424242" };
 	static const char *const kept[] = {
 		"vendor_id\t: GenuineIntel\nflags\t: hypervisor\n",
 		"/proc/meminfo: MemTotal:       1000 kB\n",

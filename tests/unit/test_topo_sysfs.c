@@ -246,6 +246,32 @@ static void a_guest_whose_devices_have_no_numa_node(void **state)
 	topo_free(t);
 }
 
+static void gpus_of_amd_and_their_links(void **state)
+{
+	struct topo *t = capture_load("mi250-xgmi");
+	static const int lanes[4][4] = { { 0, 4, 2, 0 }, { 4, 0, 1, 2 }, { 2, 1, 0, 4 }, { 0, 2, 4, 0 } };
+
+	(void)state;
+	assert_int_equal(t->count[TOPO_GPU], 4);
+	for (int i = 0; i < 4; i++) {
+		const struct topo_node *gpu = node_of(t, TOPO_GPU, i);
+
+		assert_string_equal(gpu->gpu.gcn, "gfx90a");
+		assert_string_equal(gpu->name, "aldebaran");
+		assert_true(gpu->gpu.listed);
+		assert_true(gpu->gpu.memory == UINT64_C(68702699520));
+		assert_int_equal(gpu->gpu.gdr, 1);
+		assert_int_equal(t->nodes[gpu->parent].cpu.numa, i / 2);
+		for (int j = 0; j < 4; j++) {
+			const struct topo_link *l = capture_link(t, t->of[TOPO_GPU][i], t->of[TOPO_GPU][j], LINK_XGMI);
+
+			assert_int_equal(l ? l->count : 0, lanes[i][j]); /* 0 and 3 are two hops apart */
+		}
+	}
+	assert_null(capture_note(t, "NVIDIA"));
+	topo_free(t);
+}
+
 static void ports_without_a_place(void **state)
 {
 	struct topo *t = capture_load("h100-infiniband");
@@ -414,6 +440,7 @@ int main(void)
 		cmocka_unit_test(a_container_gives_a_graph_and_says_what_is_missing),
 		cmocka_unit_test(nothing_at_all_still_gives_a_processor),
 		cmocka_unit_test(a_guest_whose_devices_have_no_numa_node),
+		cmocka_unit_test(gpus_of_amd_and_their_links),
 		cmocka_unit_test(ports_without_a_place),
 		cmocka_unit_test(the_processors_of_arm),
 		cmocka_unit_test(a_metal_server_of_a_cloud_is_no_guest),
