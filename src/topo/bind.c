@@ -127,9 +127,10 @@ struct plan {
 	const struct bind_ask *ask;
 	hwloc_bitmap_t allowed;
 	struct core *cores;
-	int *place; /* of a rank: the NUMA node (of the graph) of its GPU; -1: anywhere */
-	int *gpu;   /* of a rank; -1: none */
-	int *list;  /* room for the numbers of all cores */
+	int *place;		/* of a rank: the NUMA node (of the graph) of its GPU; -1: anywhere */
+	int *gpu;		/* of a rank; -1: none */
+	int *list;		/* room for the numbers of all cores */
+	cpu_set_t *mine, *near; /* what may be used; room for what of it is near a GPU */
 	struct bind_nodes nodes;
 };
 
@@ -171,6 +172,21 @@ static int numa_of(hwloc_topology_t t, hwloc_obj_t core)
 	return -1;
 }
 
+/* What may be used as a set of the size of all sets. */
+static enum taut_status take_mine(struct plan *p, hwloc_topology_t t)
+{
+	struct bind *b = p->b;
+
+	b->set_bytes = CPU_ALLOC_SIZE((size_t)hwloc_bitmap_last(hwloc_topology_get_complete_cpuset(t)) + 1);
+	p->mine = mem_calloc(1, b->set_bytes);
+	p->near = mem_calloc(1, b->set_bytes);
+	if (!p->mine || !p->near)
+		return fail(TAUT_ERR_NOMEM, "sets of %zu processors", 8 * b->set_bytes);
+	for (int cpu = -1; (cpu = hwloc_bitmap_next(p->allowed, cpu)) >= 0 && (size_t)cpu < 8 * b->set_bytes;)
+		CPU_SET_S((size_t)cpu, b->set_bytes, p->mine);
+	return TAUT_OK;
+}
+
 /* Those with a processor that may be used. */
 static enum taut_status take_cores(struct plan *p, hwloc_topology_t t)
 {
@@ -201,8 +217,9 @@ static enum taut_status read_machine(struct plan *p)
 		return st;
 	st = find_allowed(p, t);
 	if (!st)
+		st = take_mine(p, t);
+	if (!st)
 		st = take_cores(p, t);
-	p->b->set_bytes = CPU_ALLOC_SIZE((size_t)hwloc_bitmap_last(hwloc_topology_get_complete_cpuset(t)) + 1);
 	if (!st)
 		bind_find_nodes(&p->nodes, p->ask->nodes, hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE));
 	hwloc_topology_destroy(t);
@@ -211,27 +228,30 @@ static enum taut_status read_machine(struct plan *p)
 
 /* --- sharing them out --- */
 
-/* By the processors that the graph gives to the NUMA node, else by the node's number. */
-static bool core_is_at(const struct plan *p, const struct core *core, int place)
+static bool core_is_near(const struct plan *p, const struct core *core)
 {
-	const struct topo_cpu *c = &p->ask->topo->nodes[place].cpu;
-
-	if (!c->nmask)
-		return core->numa >= 0 && core->numa == c->numa;
 	for (int cpu = -1; (cpu = hwloc_bitmap_next(core->set, cpu)) >= 0;)
-		if (cpu < 32 * c->nmask && c->affinity[cpu / 32] >> cpu % 32 & 1)
+		if (CPU_ISSET_S((size_t)cpu, p->b->set_bytes, p->near))
 			return true;
 	return false;
 }
 
-/* Fills p->list; returns how many cores there are at @place. */
-static int cores_at(struct plan *p, int place)
+/* Fills p->list with the cores for @rank's GPU, or any; returns how many. A NUMA node whose processors the graph does
+ * not know has those of its number. */
+static int cores_for(struct plan *p, int rank)
 {
+	const struct topo *t = p->ask->topo;
+	const struct topo_cpu *c = p->place[rank] < 0 ? NULL : &t->nodes[p->place[rank]].cpu;
 	int n = 0;
 
-	for (int i = 0; i < p->b->cores; i++)
-		if (place < 0 || core_is_at(p, &p->cores[i], place))
+	if (c)
+		bind_near(t, p->gpu[rank], p->mine, p->near, p->b->set_bytes);
+	for (int i = 0; i < p->b->cores; i++) {
+		const struct core *core = &p->cores[i];
+
+		if (!c || (c->nmask ? core_is_near(p, core) : core->numa >= 0 && core->numa == c->numa))
 			p->list[n++] = i;
+	}
 	return n;
 }
 
@@ -242,7 +262,7 @@ static void find_places(struct plan *p, const int *gpus, int n)
 	for (int r = 0; r < p->b->ranks && n >= p->b->ranks; r++) {
 		p->gpu[r] = gpus[r];
 		p->place[r] = topo_cpu_of(t, gpus[r]);
-		if (p->place[r] < 0 || cores_at(p, p->place[r]))
+		if (p->place[r] < 0 || cores_for(p, r))
 			continue;
 		log_warn(
 			LOG_TOPO,
@@ -278,7 +298,7 @@ static enum taut_status find_gpus(struct plan *p)
 /* Cores @from to @to of p->list become those of @rank. */
 static void take_share(struct plan *p, int rank, int *from, int *to)
 {
-	int before = 0, all = 0, n = cores_at(p, p->place[rank]);
+	int before = 0, all = 0, n = cores_for(p, rank);
 
 	for (int r = 0; r < p->b->ranks; r++) {
 		before += r < rank && p->place[r] == p->place[rank];
@@ -353,6 +373,8 @@ static void plan_cleanup(struct plan *p)
 		hwloc_bitmap_free(p->cores[i].set);
 	mem_free(p->cores);
 	mem_free(p->list);
+	mem_free(p->mine);
+	mem_free(p->near);
 	mem_free(p->place);
 	mem_free(p->gpu);
 	hwloc_bitmap_free(p->allowed);
