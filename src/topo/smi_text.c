@@ -373,6 +373,20 @@ static int find_label(const struct smi_matrix *m, struct word w)
 	return -1;
 }
 
+/* One more device, blank; NULL when memory is out. */
+static struct smi_dev *grow(struct smi_matrix *m)
+{
+	if (m->n % 16 == 0) {
+		struct smi_dev *dev = mem_realloc(m->dev, (size_t)m->n + 16, sizeof(*dev));
+
+		if (!dev)
+			return NULL;
+		m->dev = dev;
+		memset(dev + m->n, 0, 16 * sizeof(*dev));
+	}
+	return &m->dev[m->n++];
+}
+
 static enum taut_status add_device(struct reader *r, struct word w)
 {
 	struct smi_matrix *m = r->m;
@@ -387,7 +401,9 @@ static enum taut_status add_device(struct reader *r, struct word w)
 		gpus += m->dev[i].gpu;
 	if (m->n == SMI_MAX_DEVS || gpus == SMI_MAX_GPUS)
 		return text_fail(&r->text, w.at, "more than %d GPUs or %d devices", SMI_MAX_GPUS, SMI_MAX_DEVS);
-	d = &m->dev[m->n++];
+	d = grow(m);
+	if (!d)
+		return fail(TAUT_ERR_NOMEM, "%s: no memory for %d devices", r->text.name, m->n + 1);
 	d->gpu = numbered(w, "GPU") >= 0;
 	d->number = d->gpu ? numbered(w, "GPU") : numbered(w, "NIC");
 	snprintf(d->label, sizeof(d->label), "%.*s", (int)w.n, w.s);
@@ -648,9 +664,7 @@ static enum taut_status make_room(struct reader *r)
 	r->row.s = mem_calloc(2 * n, 1); /* a blank may come between pieces */
 	r->row.at = mem_calloc(2 * n, sizeof(*r->row.at));
 	r->m = mem_calloc(1, sizeof(*r->m));
-	if (r->m)
-		r->m->dev = mem_calloc(SMI_MAX_DEVS, sizeof(*r->m->dev));
-	if (!r->all.s || !r->all.at || !r->row.s || !r->row.at || !r->m || !r->m->dev)
+	if (!r->all.s || !r->all.at || !r->row.s || !r->row.at || !r->m)
 		return fail(TAUT_ERR_NOMEM, "%s: no memory to read %zu bytes", r->text.name, r->text.len);
 	return TAUT_OK;
 }
