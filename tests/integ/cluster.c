@@ -19,13 +19,17 @@ struct scene {
 	int kind_of[4];
 };
 
-static const char big[] = "numa:2 gpu:8 nvlink:18 nvswitch:4 nic:8x400G", small[] = "numa:1 gpu:2 nic:1x100G";
+/* The last travels in several pieces. */
+static const char big[] = "numa:2 gpu:8 nvlink:18 nvswitch:4 nic:8x400G", small[] = "numa:1 gpu:2 nic:1x100G",
+		  huge[] = "numa:16 gpu:256 nic:512x400G";
 
 static const struct scene scenes[] = {
 	{ "one rank", 1, { 0 }, { big }, 1, 8, { 0 } },
 	{ "one machine", 3, { 0, 0, 0 }, { big }, 1, 8, { 0 } },
 	{ "three alike", 6, { 0, 0, 1, 1, 2, 2 }, { big, big, big }, 1, 24, { 0, 0, 0 } },
 	{ "unlike, dealt", 7, { 0, 1, 2, 0, 1, 2, 1 }, { big, small, big }, 2, 18, { 0, 1, 0 } },
+	{ "huge first", 3, { 0, 1, 0 }, { huge, small }, 2, 258, { 0, 1 } },
+	{ "huge last", 4, { 0, 1, 2, 2 }, { small, big, huge }, 3, 266, { 0, 1, 2 } },
 	{ "small first", 4, { 0, 1, 2, 3 }, { small, big, small, "gpu:4" }, 3, 16, { 0, 1, 0, 2 } },
 };
 
