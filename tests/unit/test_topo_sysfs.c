@@ -287,6 +287,50 @@ static void ports_without_a_place(void **state)
 	topo_free(t);
 }
 
+/* As nvidia-smi topo -m writes a cell. */
+static void cell_is(const struct topo *t, const struct topo_paths *p, const char *a, const char *b,
+		    const char *expected)
+{
+	char cell[16];
+
+	path_smi_text(paths_get(p, find(t, a), find(t, b)), cell, sizeof(cell));
+	if (strcmp(cell, expected) != 0)
+		print_error("%s to %s: %s\n", a, b, cell);
+	assert_string_equal(cell, expected);
+}
+
+static void cells_are(const char *machine, const char *const (*cells)[3], int n)
+{
+	struct topo *t = capture_load(machine);
+	struct topo_paths *p = NULL;
+
+	assert_int_equal(paths_create(&p, t, &path_rules_default), TAUT_OK);
+	for (int i = 0; i < n; i++)
+		cell_is(t, p, cells[i][0], cells[i][1], cells[i][2]);
+	paths_free(p);
+	topo_free(t);
+}
+
+static void distances_are_those_of_nvidia_smi(void **state)
+{
+	static const char *const guest[][3] = { { "gpu0", "gpu1", "NV18" }, { "gpu1", "gpu0", "NV18" } };
+	static const char *const server[][3] = {
+		{ "gpu0", "gpu7", "NV18" },    { "gpu0", "gpu3", "NV17" },	  { "gpu0", "mlx5_0", "PIX" },
+		{ "gpu7", "mlx5_9", "PIX" },   { "gpu0", "mlx5_1", "NODE" },	  { "gpu0", "mlx5_6", "SYS" },
+		{ "gpu4", "mlx5_6", "PIX" },   { "gpu0", "bond0", "NODE" },	  { "mlx5_0", "mlx5_3", "NODE" },
+		{ "mlx5_0", "mlx5_9", "SYS" }, { "bond0", "mlx5_bond_0", "PIX" },
+	};
+	static const char *const power9[][3] = { { "gpu0", "gpu1", "NV3" },
+						 { "gpu0", "gpu2", "SYS" },
+						 { "gpu0", "mlx5_0", "NODE" },
+						 { "gpu2", "mlx5_0", "SYS" } };
+
+	(void)state;
+	cells_are("h200x2-guest", guest, sizeof(guest) / sizeof(*guest));
+	cells_are("dgx-h100", server, sizeof(server) / sizeof(*server));
+	cells_are("power9-v100", power9, sizeof(power9) / sizeof(*power9));
+}
+
 /* --- details --- */
 
 static void the_processors_of_arm(void **state)
@@ -442,6 +486,7 @@ int main(void)
 		cmocka_unit_test(a_guest_whose_devices_have_no_numa_node),
 		cmocka_unit_test(gpus_of_amd_and_their_links),
 		cmocka_unit_test(ports_without_a_place),
+		cmocka_unit_test(distances_are_those_of_nvidia_smi),
 		cmocka_unit_test(the_processors_of_arm),
 		cmocka_unit_test(a_metal_server_of_a_cloud_is_no_guest),
 		cmocka_unit_test(switches_on_the_way_are_kept_and_their_ports_are_not),
