@@ -24,7 +24,7 @@ static void read_driver(struct scan *s, char *out, size_t len, const char *devic
 
 	snprintf(link, sizeof(link), "%.490s/driver", device);
 	if (fs_real(s->fs, real, sizeof(real), link))
-		snprintf(out, len, "%s", base_name(real));
+		snprintf(out, len, "%.*s", (int)len - 1, base_name(real));
 }
 
 /* "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)" */
