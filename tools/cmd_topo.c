@@ -1,243 +1,187 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `taut topo`: this machine, for people and as JSON. */
-#include <getopt.h>
-#include <jansson.h>
-#include <stdbool.h>
+/* `taut topo`: this machine, or one that a file describes, for people, programs and documents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/config.h"
+#include "base/mem.h"
 #include "cmd.h"
-#include "topo/machine.h"
+#include "topo_ends.h"
+#include "topo_opts.h"
+#include "topo_out.h"
+#include "topo_show.h"
 
-static const char help[] = "usage: taut topo [--json]\n"
-			   "\n"
-			   "Shows this machine: packages, NUMA nodes, caches and what shares them, cores, memory,\n"
-			   "network cards, GPUs, huge pages; of processors, those that this process may use.\n"
-			   "What cannot be seen is listed with the reason.\n"
-			   "\n"
-			   "  --json   as one JSON object\n"
-			   "  --help   this text\n";
+/* What a view points into. */
+struct system {
+	struct topo *topo;
+	struct topo_paths *paths;
+	struct reach_rules rules;
+	struct machine *machine;
+	struct topo_view view;
+};
 
-/* "260 MiB"; three significant digits at most. */
-static const char *size_text(uint64_t bytes, char out[16])
+static void system_cleanup(struct system *s)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)bytes;
-	int unit = 0;
-
-	for (; v >= 1024 && unit < 4; unit++)
-		v /= 1024;
-	snprintf(out, 16, v < 10 && v != (double)(int)v ? "%.1f %s" : "%.0f %s", v, units[unit]);
-	return out;
+	machine_free(s->machine);
+	paths_free(s->paths);
+	topo_free(s->topo);
 }
 
-/* --- text --- */
-
-static void print_label(const struct machine_obj *o)
+static enum taut_status system_load(struct system *s, const struct topo_opts *o, const struct config *cfg)
 {
-	char size[16];
+	bool here = !o->file && !*cfg->topo_file;
+	enum taut_status st;
 
-	printf("%s", o->kind);
-	if (o->index >= 0 && strcmp(o->kind, "machine"))
-		printf(" %d", o->index);
-	if (o->bytes)
-		printf(" %s", size_text(o->bytes, size));
-	if (*o->name)
-		printf(" (%s)", o->name);
+	st = o->file ? topo_read_file(&s->topo, o->file, o->form) : topo_live(&s->topo, cfg);
+	if (!st)
+		st = paths_create(&s->paths, s->topo, &path_rules_default);
+	if (!st)
+		st = reach_rules_from(&s->rules, cfg);
+	if (!st && here && (o->mode == TOPO_ALL || o->mode == TOPO_JSON))
+		st = machine_load(&s->machine);
+	s->view = (struct topo_view){ s->topo, s->paths, &s->rules, s->machine, o->nodes ? o->nodes : 1 };
+	return st;
 }
 
-/* Processors of a core are named in its line. */
-static bool ends(const struct machine_obj *o)
+/* --- answers --- */
+
+static const char no_matrix[] = "no GPU and no RDMA port: no matrix of distances";
+
+static bool has_matrix(const struct topo *t)
 {
-	return !o->nchildren || !strcmp(o->kind, "core");
+	return t->count[TOPO_GPU] || topo_has_rdma(t);
 }
 
-/* What has one thing below it shares a line with that. */
-static void print_tree(const struct machine_obj *o, int depth)
+static enum taut_status print_all(const struct topo_view *v)
 {
-	printf("%*s", 2 * depth, "");
-	print_label(o);
-	for (; o->nchildren == 1 && !ends(o); o = o->children) {
-		printf(", ");
-		print_label(o->children);
-	}
-	if (o->nchildren && *o->cpus)
-		printf(": cpus %s", o->cpus);
-	printf("\n");
-	for (int i = 0; i < o->nchildren && !ends(o); i++)
-		print_tree(&o->children[i], depth + 1);
-}
+	enum taut_status st = TAUT_OK;
 
-static void print_speed(long mbit)
-{
-	if (mbit >= 1000)
-		printf(", %g Gbit/s", (double)mbit / 1000);
-	else if (mbit > 0)
-		printf(", %ld Mbit/s", mbit);
+	if (v->m)
+		topo_print_machine(stdout, v->m);
 	else
-		printf(", speed not known");
-}
-
-static void print_device(const struct machine_device *d)
-{
-	printf("%s %s", d->kind, d->name);
-	if (*d->state)
-		printf(": %s", d->state);
-	if (!strcmp(d->kind, "net"))
-		print_speed(d->speed_mbit);
-	if (*d->pci && strcmp(d->pci, d->name))
-		printf(", PCI %s", d->pci);
-	if (d->numa >= 0)
-		printf(", numa %d", d->numa);
-	if (*d->model)
-		printf(" (%s)", d->model);
+		topo_print_headline(stdout, v);
+	if (v->nodes > 1)
+		topo_print_nodes(stdout, v);
 	printf("\n");
+	if (has_matrix(v->t))
+		st = topo_print_matrix(stdout, v, isatty(STDOUT_FILENO));
+	else
+		printf("%s\n", no_matrix);
+	if (!topo_has_rdma(v->t)) /* the legend of the cards ends with an empty line */
+		printf("\n");
+	if (!st && v->m)
+		topo_print_machine_tree(stdout, v->m);
+	else if (!st)
+		st = topo_print_tree(stdout, v);
+	topo_print_notes(stdout, v);
+	return st ? st : v->rules->strict ? reach_strict(v->t, v->p, v->rules) : TAUT_OK;
 }
 
-static void print_pages(const struct machine *m)
+static enum taut_status print_json(const struct topo_view *v)
 {
-	char size[16];
+	json_t *o = topo_json(v);
+	int rc = o ? json_dumpf(o, stdout, JSON_INDENT(2)) : -1;
 
-	printf("huge pages: transparent %s, in shared memory %s", *m->thp ? m->thp : "not known",
-	       *m->thp_shmem ? m->thp_shmem : "not known");
-	for (int i = 0; i < m->npages; i++)
-		printf("; %s: %llu of %llu free", size_text(m->pages[i].bytes, size),
-		       (unsigned long long)m->pages[i].free, (unsigned long long)m->pages[i].total);
-	printf("\n");
-}
-
-static void print_count(int n, const char *what)
-{
-	printf("%d %s%s, ", n, what, n == 1 ? "" : "s");
-}
-
-static void print_text(const struct machine *m)
-{
-	char size[16];
-
-	printf("%s: %s%s%s\n", m->host, m->os, *m->cpu ? ", " : "", m->cpu);
-	print_count(m->packages, "package");
-	print_count(m->numas, "NUMA node");
-	print_count(m->cores, "core");
-	print_count(m->cpus, "processor");
-	printf("%s%s; memory %s\n", m->all_allowed ? "all may be used: cpus " : "may be used: cpus ",
-	       *m->allowed ? m->allowed : "not known", size_text(m->memory, size));
-	print_tree(m->root, 0);
-	for (int i = 0; i < m->ndevices; i++)
-		print_device(&m->devices[i]);
-	print_pages(m);
-	for (int i = 0; i < m->nnotes; i++)
-		printf("not known: %s\n", m->notes[i]);
-}
-
-/* --- JSON --- */
-
-static json_t *text_or_null(const char *s)
-{
-	return *s ? json_string(s) : json_null();
-}
-
-static json_t *number_or_null(long v)
-{
-	return v >= 0 ? json_integer(v) : json_null();
-}
-
-static json_t *json_obj(const struct machine_obj *o)
-{
-	json_t *below = json_array();
-
-	for (int i = 0; i < o->nchildren; i++)
-		json_array_append_new(below, json_obj(&o->children[i]));
-	return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o}", "kind", o->kind, "index", number_or_null(o->index), "bytes",
-			 (json_int_t)o->bytes, "cpus", o->cpus, "name", text_or_null(o->name), "below", below);
-}
-
-static json_t *json_device(const struct machine_device *d)
-{
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", d->name, "pci", text_or_null(d->pci), "numa",
-			 number_or_null(d->numa), "model", text_or_null(d->model), "state", text_or_null(d->state),
-			 "speed_mbit", number_or_null(d->speed_mbit));
-}
-
-static json_t *json_devices(const struct machine *m, const char *kind)
-{
-	json_t *array = json_array();
-
-	for (int i = 0; i < m->ndevices; i++)
-		if (!strcmp(m->devices[i].kind, kind))
-			json_array_append_new(array, json_device(&m->devices[i]));
-	return array;
-}
-
-static json_t *json_pages(const struct machine *m)
-{
-	json_t *pools = json_array();
-
-	for (int i = 0; i < m->npages; i++)
-		json_array_append_new(pools,
-				      json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)m->pages[i].bytes, "total",
-						(json_int_t)m->pages[i].total, "free", (json_int_t)m->pages[i].free));
-	return json_pack("{s:o, s:o, s:o}", "transparent", text_or_null(m->thp), "shared_memory",
-			 text_or_null(m->thp_shmem), "pools", pools);
-}
-
-static json_t *json_notes(const struct machine *m)
-{
-	json_t *array = json_array();
-
-	for (int i = 0; i < m->nnotes; i++)
-		json_array_append_new(array, json_string(m->notes[i]));
-	return array;
-}
-
-static int print_json(const struct machine *m)
-{
-	json_t *o = json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:i, s:I, s:o, s:b}", "host", m->host, "os", m->os, "cpu",
-			      text_or_null(m->cpu), "packages", m->packages, "numa_nodes", m->numas, "cores", m->cores,
-			      "processors", m->cpus, "memory_bytes", (json_int_t)m->memory, "allowed",
-			      text_or_null(m->allowed), "all_allowed", m->all_allowed);
-	int rc;
-
-	json_object_set_new(o, "tree", json_obj(m->root));
-	json_object_set_new(o, "nics", json_devices(m, "net"));
-	json_object_set_new(o, "rdma", json_devices(m, "rdma"));
-	json_object_set_new(o, "gpus", json_devices(m, "gpu"));
-	json_object_set_new(o, "huge_pages", json_pages(m));
-	json_object_set_new(o, "not_known", json_notes(m));
-	rc = o ? json_dumpf(o, stdout, JSON_INDENT(2)) : -1;
-	putchar('\n');
 	json_decref(o);
+	printf("\n");
+	return rc ? fail(TAUT_ERR_NOMEM, "JSON of %d nodes: no memory", v->t->nnodes) : TAUT_OK;
+}
+
+static enum taut_status print_xml(const struct topo_view *v)
+{
+	char *text;
+	enum taut_status st = topo_to_nccl_xml(&text, v->t);
+
+	if (st)
+		return st;
+	fputs(text, stdout);
+	mem_free(text);
+	return TAUT_OK;
+}
+
+static enum taut_status write_capture(const char *path)
+{
+	char *text;
+	enum taut_status st = topo_capture(&text);
+
+	if (st)
+		return st;
+	st = topo_write_file(path, text, strlen(text));
+	mem_free(text);
+	return st;
+}
+
+/* --path and --why. */
+static int answer_pair(const char *name, const struct topo_opts *o, const struct topo_view *v)
+{
+	char why[TOPO_ENDS_WHY];
+	int a = topo_end(v->t, o->a, why), b = a < 0 ? -1 : topo_end(v->t, o->b, why);
+
+	if (b < 0)
+		return usage_error(name, "%s %s %s: %s", o->mode_name, o->a, o->b, why);
+	if (o->mode == TOPO_WHY)
+		topo_print_why(stdout, v, a, b);
+	else if (topo_print_path(stdout, v, a, b))
+		return EXIT_FAILURE;
+	return EXIT_SUCCESS;
+}
+
+static enum taut_status answer(const struct topo_opts *o, const struct topo_view *v)
+{
+	switch (o->mode) {
+	case TOPO_MATRIX:
+		if (!has_matrix(v->t))
+			return fail(TAUT_ERR_UNSUPPORTED, "%s", no_matrix);
+		return topo_print_matrix(stdout, v, isatty(STDOUT_FILENO));
+	case TOPO_TREE:
+		return topo_print_tree(stdout, v);
+	case TOPO_JSON:
+		return print_json(v);
+	case TOPO_XML:
+		return print_xml(v);
+	default:
+		return print_all(v);
+	}
+}
+
+static int run(const char *name, const struct topo_opts *o, const struct config *cfg)
+{
+	struct system s = { 0 };
+	int rc = EXIT_FAILURE;
+
+	if (o->mode == TOPO_CAPTURE)
+		return write_capture(o->out) ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (system_load(&s, o, cfg))
+		goto err_cleanup;
+	if (o->mode == TOPO_PATH || o->mode == TOPO_WHY)
+		rc = answer_pair(name, o, &s.view);
+	else
+		rc = answer(o, &s.view) ? EXIT_FAILURE : EXIT_SUCCESS;
+err_cleanup:
+	system_cleanup(&s);
 	return rc;
 }
 
 int cmd_topo(int argc, char **argv)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "help", no_argument, NULL, 'h' },
-						 { 0 } };
-	bool json = false;
-	struct machine *m;
-	int rc = 0;
+	struct topo_opts o;
+	struct config cfg;
+	int rc, flushed;
 
 	plain_errors(argv[0]);
-	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-		if (c == 'h') {
-			fputs(help, stdout);
-			return finish_output(argv[0]);
-		}
-		if (c != 'j')
-			return usage_error(argv[0], "bad arguments");
-		json = true;
+	rc = topo_parse(&o, argc, argv);
+	if (rc)
+		return rc;
+	if (o.mode == TOPO_HELP) {
+		fputs(topo_help, stdout);
+		return finish_output(argv[0]);
 	}
-	if (optind < argc)
-		return usage_error(argv[0], "unexpected argument \"%s\"", argv[optind]);
-	if (machine_load(&m))
+	if (config_load(&cfg))
 		return EXIT_FAILURE;
-	if (json)
-		rc = print_json(m);
-	else
-		print_text(m);
-	machine_free(m);
-	return finish_output(argv[0]) || rc ? EXIT_FAILURE : EXIT_SUCCESS;
+	rc = run(argv[0], &o, &cfg);
+	config_cleanup(&cfg);
+	flushed = finish_output(argv[0]);
+	return rc ? rc : flushed;
 }
