@@ -50,5 +50,7 @@ int pci_node(const struct topo *t, const char *busid);
 /* The card whose function or port is in folder @path ("" of an interface without a card), made where it is not there
  * yet; -1: no memory. */
 int sysfs_card(struct scan *s, const char *path);
+/* Whether it has been made; @path is that of a PCI function. */
+bool sysfs_has_card(struct scan *s, const char *path);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 
 #define CLASS "/sys/class/net"
+#define DEVICES "/sys/bus/pci/devices"
 
 enum { ETHERNET = 1, INFINIBAND = 32 }; /* ARPHRD_ */
 
@@ -129,6 +130,38 @@ static enum taut_status add_virtual(struct scan *s, const char *name)
 	return TAUT_OK;
 }
 
+/* --- cards without an interface --- */
+
+/* A network card whose interfaces and RDMA devices are all elsewhere. */
+static bool is_unused(struct scan *s, const char *busid)
+{
+	char link[FS_PATH], path[FS_PATH];
+
+	if (fs_number(s->fs, 0, DEVICES "/%s/class", busid) >> 16 != 0x02)
+		return false;
+	snprintf(link, sizeof(link), DEVICES "/%s", busid);
+	return fs_real(s->fs, path, sizeof(path), link) && pci_is_busid(strrchr(path, '/') + 1, strlen(busid)) &&
+	       !sysfs_has_card(s, path);
+}
+
+static void note_unused(struct scan *s)
+{
+	struct fs_names names;
+	char first[FS_NAME] = "";
+	int unused = 0;
+
+	fs_list(s->fs, &names, DEVICES);
+	for (int i = 0; i < names.n; i++)
+		if (pci_is_busid(names.name[i], strlen(names.name[i])) && is_unused(s, names.name[i]) && !unused++)
+			memcpy(first, names.name[i], sizeof(first));
+	fs_names_free(&names);
+	if (unused)
+		topo_note(s->t,
+			  "%d network card%s left out (%s%s): no interface or RDMA device here, as in another network "
+			  "namespace or without a driver",
+			  unused, unused == 1 ? "" : "s", first, unused == 1 ? "" : " ...");
+}
+
 enum taut_status sysfs_nets(struct scan *s)
 {
 	struct fs_names names;
@@ -145,5 +178,7 @@ enum taut_status sysfs_nets(struct scan *s)
 	for (int i = 0; i < names.n && !st && !sysfs_full(s) && !added; i++)
 		st = add_virtual(s, names.name[i]);
 	fs_names_free(&names);
+	if (!st)
+		note_unused(s);
 	return st;
 }

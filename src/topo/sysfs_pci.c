@@ -281,9 +281,28 @@ static int add_card(struct scan *s, const char *path)
 	return node;
 }
 
+/* The node of the card whose function is in folder @device, which @card becomes that of; -1: none yet. */
+static int find_card(struct scan *s, char card[FS_PATH], const char *device)
+{
+	char busid[24];
+	int node;
+
+	card_path(s, card, FS_PATH, device);
+	copy_busid(busid, card);
+	node = pci_node(s->t, busid);
+	return node >= 0 && s->t->nodes[node].kind == TOPO_NIC ? node : -1;
+}
+
+bool sysfs_has_card(struct scan *s, const char *path)
+{
+	char card[FS_PATH];
+
+	return find_card(s, card, path) >= 0;
+}
+
 int sysfs_card(struct scan *s, const char *path)
 {
-	char device[FS_PATH], card[FS_PATH], busid[24];
+	char device[FS_PATH], card[FS_PATH];
 	int node;
 
 	if (!pci_device_path(device, sizeof(device), path)) { /* not on PCI */
@@ -291,8 +310,6 @@ int sysfs_card(struct scan *s, const char *path)
 
 		return cpu < 0 ? -1 : topo_add_node(s->t, TOPO_NIC, cpu);
 	}
-	card_path(s, card, sizeof(card), device);
-	copy_busid(busid, card);
-	node = pci_node(s->t, busid);
-	return node >= 0 && s->t->nodes[node].kind == TOPO_NIC ? node : add_card(s, card);
+	node = find_card(s, card, device);
+	return node >= 0 ? node : add_card(s, card);
 }

@@ -423,6 +423,23 @@ static void gpus_that_the_driver_does_not_show_are_left_out(void **state)
 	topo_free(t);
 }
 
+static void cards_without_an_interface_are_noted(void **state)
+{
+	struct topo *t = from_files("/sys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:01:00.0\n"
+				    "/sys/devices/pci0000:00/0000:01:00.0/class: 0x020700\n"
+				    "/sys/bus/pci/devices/0000:02:00.0 -> ../../../devices/pci0000:00/0000:02:00.0\n"
+				    "/sys/devices/pci0000:00/0000:02:00.0/class: 0x020000\n"
+				    "/sys/bus/pci/devices/0000:02:00.1 -> ../../../devices/pci0000:00/0000:02:00.1\n"
+				    "/sys/devices/pci0000:00/0000:02:00.1/class: 0x020000\n"
+				    "/sys/class/net/eth0 -> ../../devices/pci0000:00/0000:02:00.1/net/eth0\n"
+				    "/sys/devices/pci0000:00/0000:02:00.1/net/eth0/device -> ../../../0000:02:00.1\n");
+
+	(void)state;
+	assert_int_equal(t->count[TOPO_NIC], 1);
+	assert_non_null(capture_note(t, "1 network card left out (0000:01:00.0)"));
+	topo_free(t);
+}
+
 /* Configuration space as a folder holds it: ACS behind another capability. */
 static void acs_is_read_from_configuration_space(void **state)
 {
@@ -492,6 +509,7 @@ int main(void)
 		cmocka_unit_test(switches_on_the_way_are_kept_and_their_ports_are_not),
 		cmocka_unit_test(a_group_that_translates_is_seen),
 		cmocka_unit_test(gpus_that_the_driver_does_not_show_are_left_out),
+		cmocka_unit_test(cards_without_an_interface_are_noted),
 		cmocka_unit_test(acs_is_read_from_configuration_space),
 		cmocka_unit_test(every_failing_allocation_is_reported),
 	};
