@@ -448,7 +448,7 @@ static void fail_checkin(struct join *j, const struct meeting *m, enum dial_end 
 	else
 		event_make(g, BOOT_EVENT_FAILED, TAUT_ERR_TIMEOUT, 0,
 			   "rank 0 at %s did not answer within %d ms (TAUT_JOIN_TIMEOUT_MS)%s: %s", m->where,
-			   j->timeout_ms, strstr(d->why, "handshake") ? ", or has another secret (TAUT_SECRET)" : "",
+			   j->timeout_ms, j->mute ? ", or has another secret (TAUT_SECRET)" : "",
 			   d->why[0] ? d->why : "it has not joined");
 }
 
@@ -470,6 +470,7 @@ static enum taut_status checkin(struct join *j, const struct meeting *m)
 
 		if (end == DIAL_OK)
 			return TAUT_OK;
+		j->mute |= strstr(d.why, "handshake") != NULL;
 		refused = end == DIAL_GONE ? refused + 1 : 0;
 		if (refused && !m->may_come)
 			pause = 5 * MS;
