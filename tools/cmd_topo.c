@@ -101,6 +101,24 @@ static enum taut_status print_xml(const struct topo_view *v)
 	return TAUT_OK;
 }
 
+static enum taut_status write_svg(const struct topo_view *v, const char *path)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	enum taut_status st;
+
+	if (!f)
+		return fail(TAUT_ERR_NOMEM, "drawing: no memory");
+	st = topo_print_svg(f, v);
+	if (fclose(f) && !st)
+		st = fail(TAUT_ERR_NOMEM, "drawing: no memory");
+	if (!st)
+		st = topo_write_file(path, text, len);
+	free(text); /* the C library's */
+	return st;
+}
+
 static enum taut_status write_capture(const char *path)
 {
 	char *text;
@@ -141,6 +159,8 @@ static enum taut_status answer(const struct topo_opts *o, const struct topo_view
 		return print_json(v);
 	case TOPO_XML:
 		return print_xml(v);
+	case TOPO_SVG:
+		return write_svg(v, o->out);
 	default:
 		return print_all(v);
 	}

@@ -22,6 +22,7 @@ const char topo_help[] =
 	"  -w, --why A B         which wire works between A and B; if not, why not, and what would cure it\n"
 	"  -j, --json            everything as one JSON object\n"
 	"  -x, --xml             NCCL's topology XML, for NCCL_TOPO_FILE\n"
+	"  -s, --svg FILE        a drawing, written to FILE; -: standard output\n"
 	"      --capture FILE    what is needed to see this machine elsewhere, without serial numbers, names\n"
 	"                        of hosts and addresses, written to FILE; -: standard output\n"
 	"\n"
@@ -46,6 +47,7 @@ static const struct option options[] = {
 	{ "why", required_argument, NULL, 'w' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "xml", no_argument, NULL, 'x' },
+	{ "svg", required_argument, NULL, 's' },
 	{ "capture", required_argument, NULL, OPT_CAPTURE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "file", required_argument, NULL, 'f' },
@@ -55,7 +57,7 @@ static const struct option options[] = {
 };
 
 static const char *const mode_names[] = {
-	"", "--matrix", "--tree", "--path", "--why", "--json", "--xml", "--capture", "--help",
+	"", "--matrix", "--tree", "--path", "--why", "--json", "--xml", "--svg", "--capture", "--help",
 };
 
 static enum topo_mode mode_of(int c)
@@ -179,7 +181,7 @@ int topo_parse(struct topo_opts *o, int argc, char **argv)
 
 	*o = (struct topo_opts){ 0 };
 	/* + : words are taken where they stand. */
-	for (int c; (c = getopt_long(argc, argv, "+mtp:w:jxf:n:h", options, NULL)) != -1;) {
+	for (int c; (c = getopt_long(argc, argv, "+mtp:w:jxs:f:n:h", options, NULL)) != -1;) {
 		rc = take(o, c, argc, argv);
 		if (rc || o->mode == TOPO_HELP)
 			return rc;

@@ -14,6 +14,7 @@ enum topo_mode {
 	TOPO_WHY,
 	TOPO_JSON,
 	TOPO_XML,
+	TOPO_SVG,
 	TOPO_CAPTURE,
 	TOPO_HELP
 };
@@ -24,7 +25,7 @@ struct topo_opts {
 	enum topo_mode mode;
 	const char *mode_name; /* as typed: "--path" */
 	const char *a, *b;     /* of --path and --why */
-	const char *out;       /* of --capture */
+	const char *out;       /* of --svg and --capture */
 	const char *file;      /* NULL: this machine */
 	enum topo_form form;
 	int nodes; /* 0: not given */

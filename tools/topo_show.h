@@ -74,6 +74,8 @@ enum taut_status topo_print_path(FILE *out, const struct topo_view *v, int a, in
 void topo_print_why(FILE *out, const struct topo_view *v, int a, int b);
 /* NULL: memory is out. */
 json_t *topo_json(const struct topo_view *v);
+/* A drawing for a document. */
+enum taut_status topo_print_svg(FILE *out, const struct topo_view *v);
 
 /* --- several systems: topo_cluster.c --- */
 void topo_print_nodes(FILE *out, const struct topo_view *v);
