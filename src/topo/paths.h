@@ -32,9 +32,9 @@ struct path {
 	enum path_class class;
 	enum smi_class smi;
 	int nv;		/* NVLinks of the narrowest link, when smi is SMI_NV */
-	double bw_gbps; /* of the narrowest link */
+	double bw_gbps; /* of the narrowest link; LOC: 5000, NCCL's figure; DIS: 0 */
 	int hops;	/* links */
-	int bottleneck; /* number of the narrowest link, the first of equals; -1 on LOC and DIS */
+	int bottleneck; /* number of the narrowest link, of equals the lowest; -1 on LOC and DIS */
 	int via;	/* NVB, PXN: the GPU on the way; else -1 */
 };
 
@@ -47,13 +47,13 @@ extern const struct path_rules path_rules_default; /* both */
 struct topo_paths;
 enum taut_status paths_create(struct topo_paths **out, const struct topo *t, const struct path_rules *rules);
 void paths_free(struct topo_paths *p);
-/* @a, @b: node numbers of GPUs, NETs or CPUs. */
+/* @a, @b: node numbers of GPUs, NETs or CPUs; of anything else: DIS. The topo is no longer needed. */
 const struct path *paths_get(const struct topo_paths *p, int a, int b);
 /* The links from @a to @b in order; returns how many (at most @max are written). */
 int paths_links(const struct topo_paths *p, int a, int b, int *links, int max);
 /* The cell of the matrix: "NV18", "PIX", " X ". */
 const char *path_smi_text(const struct path *path, char *buf, size_t len);
-/* "PHB", "phb", or NCCL's numbers 0 to 5 for levels (LOC, PIX, PXB, PXN... as NCCL maps old numbers); -1: none. */
+/* "PHB", "phb", or the numbers that NCCL's levels once were: 0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS; -1: none. */
 int path_class_parse(const char *text);
 
 #endif
