@@ -132,10 +132,9 @@ static enum taut_status found_one(void *ctx, int node, enum path_class class, co
 	return keep_links(f->p, f->t, pair_of(f->index, to), links, nlinks);
 }
 
-static enum taut_status find_direct(struct topo_paths *p, const struct topo *t)
+static enum taut_status find_direct(struct topo_paths *p, struct search *s, const struct topo *t)
 {
-	struct search *s = NULL;
-	enum taut_status st = search_create(&s, t);
+	enum taut_status st = TAUT_OK;
 
 	for (int i = 0; !st && i < t->nnodes; i++) {
 		struct from f = { .p = p, .t = t, .index = p->index[i] };
@@ -143,7 +142,6 @@ static enum taut_status find_direct(struct topo_paths *p, const struct topo *t)
 		if (f.index >= 0)
 			st = search_from(s, i, found_one, &f);
 	}
-	search_free(s);
 	return st;
 }
 
@@ -390,23 +388,27 @@ static enum taut_status alloc_pairs(struct topo_paths *p, const struct topo *t)
 
 enum taut_status paths_create(struct topo_paths **out, const struct topo *t, const struct path_rules *rules)
 {
-	struct topo_paths *p = mem_calloc(1, sizeof(*p));
-	enum taut_status st;
+	struct topo_paths *p = NULL;
+	struct search *s = NULL;
+	enum taut_status st = search_create(&s, t); /* first: it refuses what is too large */
 
-	if (!p)
-		return fail(TAUT_ERR_NOMEM, "no memory for the paths of %s", t->source);
-	st = alloc_pairs(p, t);
+	if (st)
+		return st;
+	p = mem_calloc(1, sizeof(*p));
+	st = p ? alloc_pairs(p, t) : fail(TAUT_ERR_NOMEM, "no memory for the paths of %s", t->source);
 	if (st)
 		goto err_free;
 	start_pairs(p, t);
-	st = find_direct(p, t);
+	st = find_direct(p, s, t);
 	if (!st)
 		st = find_relayed(p, t, rules);
 	if (st)
 		goto err_free;
+	search_free(s);
 	*out = p;
 	return TAUT_OK;
 err_free:
+	search_free(s);
 	paths_free(p);
 	return st;
 }
