@@ -73,7 +73,7 @@ static void flow_put(struct flow *f, char c, size_t at)
 
 static void clean(struct flow *f, const struct text *t)
 {
-	for (size_t i = 0; i < t->len;) {
+	for (size_t i = text_start(t); i < t->len;) {
 		char c = t->s[i];
 
 		if (c == '\033') {

@@ -394,7 +394,7 @@ enum taut_status synth_parse(struct synth *out, const char *name, const char *te
 	struct parser p = { .text = { name, text, len }, .s = &s };
 	enum taut_status st = TAUT_OK;
 	struct value word;
-	size_t pos = 0;
+	size_t pos = text_start(&p.text);
 	int words = 0;
 
 	if (len > SYNTH_TEXT_MAX)

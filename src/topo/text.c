@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+size_t text_start(const struct text *t)
+{
+	return t->len >= 3 && !memcmp(t->s, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 enum taut_status text_fail(const struct text *t, size_t at, const char *fmt, ...)
 {
 	size_t line = 1, start = 0;

@@ -13,6 +13,8 @@ struct text {
 	size_t len;
 };
 
+/* Where the text begins: behind a byte order mark. */
+size_t text_start(const struct text *t);
 /* TAUT_ERR_ARG with "name:line:column: " before the sentence; @at is an offset into the text. */
 enum taut_status text_fail(const struct text *t, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A word of the text as a message may show it: cut to fit, "?" for what cannot be printed. */

@@ -227,7 +227,7 @@ static char *with_colours(const char *text)
 	     *cells = replace(header, "SYS", "\033[1;31mSYS\033[0m");
 	char *titled = calloc(1, strlen(cells) + 64);
 
-	snprintf(titled, strlen(cells) + 64, "\033]0;window\a%s\033(B", cells);
+	snprintf(titled, strlen(cells) + 64, "\xef\xbb\xbf\033]0;window\a%s\033(B", cells);
 	free(header);
 	free(cells);
 	return titled;
