@@ -133,9 +133,47 @@ static void ports(void)
 	fails(0, 2, TAUT_ERR_CONFIG, "localhost:99999", "1 to 65535");
 }
 
+enum { LATE_MS = 330, SOON_MS = 100 }; /* attempts that are twice as far apart each time wait until 515 ms */
+
+static int one_late(int rank)
+{
+	struct config cfg = test_config();
+	struct boot_env env = env_of(rank, 2);
+	struct boot *b = NULL;
+
+	if (rank == 0)
+		sleep_ms(LATE_MS);
+	if (rank == 0)
+		atomic_store(&page->when[0], now_ns());
+	CHECK(boot_create_env(&b, &env, 20000, &cfg, NULL) == TAUT_OK);
+	if (rank == 1)
+		atomic_store(&page->when[1], now_ns());
+	boot_close(b);
+	config_cleanup(&cfg);
+	return 0;
+}
+
+/* On one machine nobody waits long for a rank 0 that is there; once of a few times, for other work comes between. */
+static void found_soon(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 5 && least > SOON_MS * 1000000u; i++) {
+		uint64_t took;
+
+		page_new();
+		start_ranks(0, 2, one_late);
+		wait_ranks(0, 2, 0);
+		took = atomic_load(&page->when[1]) - atomic_load(&page->when[0]);
+		least = took < least ? took : least;
+	}
+	CHECK(least <= SOON_MS * 1000000u);
+}
+
 static void abstract(void)
 {
 	snprintf(where, sizeof(where), "abstract:boot-meet-test-%d", (int)getpid());
+	found_soon();
 	all(SIZE, good);
 	late_rank_0 = 300;
 	all(SIZE, good);
