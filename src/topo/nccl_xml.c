@@ -346,6 +346,7 @@ static enum taut_status load_pci(struct nccl_load *l, const struct xml_elem *e, 
 	if (gpus) {
 		if (below || ports)
 			topo_note(l->t, "GPU %s holds other devices: counted as beside it", pci.busid);
+		pci.class = pci.class ? pci.class : CLASS_GPU;
 		return load_children(l, e, parent, &pci);
 	}
 	if (!below && (ports || pci.class >> 16 == 0x02))
