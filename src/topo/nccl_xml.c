@@ -450,7 +450,7 @@ static int compare_numbered(const void *pa, const void *pb)
 static enum taut_status part_twins(struct topo *t, enum topo_kind kind)
 {
 	struct numbered *list = mem_calloc((size_t)t->nnodes, sizeof(*list));
-	int n = 0;
+	int n = 0, twins = 0, first = 0;
 
 	if (!list)
 		return fail(TAUT_ERR_NOMEM, "%s: no memory for its numbers", t->source);
@@ -467,10 +467,13 @@ static enum taut_status part_twins(struct topo *t, enum topo_kind kind)
 
 		if (list[i].machine != list[i - 1].machine || list[i].dev != list[i - 1].dev)
 			continue;
-		topo_note(t, "several %s have dev %d: all but the first get other numbers",
-			  kind == TOPO_GPU ? "GPUs" : "ports", list[i].dev);
+		if (!twins++)
+			first = list[i].dev;
 		*(kind == TOPO_GPU ? &d->gpu.dev : &d->net.dev) = -1;
 	}
+	if (twins)
+		topo_note(t, "%d %s have a dev that another has (%d first): they get other numbers", twins,
+			  kind == TOPO_GPU ? "GPUs" : "ports", first);
 	mem_free(list);
 	return TAUT_OK;
 }

@@ -15,6 +15,7 @@ struct direct {
 
 struct where { /* bus ids of a machine */
 	int machine;
+	enum topo_kind kind;
 	int64_t key;
 	int node;
 };
@@ -37,9 +38,16 @@ static int compare_where(const void *pa, const void *pb)
 
 	if (a->machine != b->machine)
 		return a->machine < b->machine ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
 	if (a->key != b->key)
 		return a->key < b->key ? -1 : 1;
 	return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static bool same_place(const struct where *a, const struct where *b)
+{
+	return a->machine == b->machine && a->kind == b->kind && a->key == b->key;
 }
 
 static void make_index(struct links *k)
@@ -47,22 +55,23 @@ static void make_index(struct links *k)
 	struct topo *t = k->l->t;
 
 	for (int i = 0; i < t->nnodes; i++) {
-		int64_t key = topo_busid_key(t->nodes[i].pci.busid);
+		const struct topo_node *n = &t->nodes[i];
+		int64_t key = topo_busid_key(n->pci.busid);
 
 		if (key >= 0)
-			k->index[k->nindex++] = (struct where){ t->nodes[i].machine, key, i };
+			k->index[k->nindex++] = (struct where){ n->machine, n->kind, key, i };
 	}
 	qsort(k->index, (size_t)k->nindex, sizeof(*k->index), compare_where);
 	for (int i = 1; i < k->nindex; i++)
-		if (k->index[i].machine == k->index[i - 1].machine && k->index[i].key == k->index[i - 1].key)
-			topo_note(t, "several devices have the bus id %s: links go to the first",
+		if (same_place(&k->index[i], &k->index[i - 1]))
+			topo_note(t, "several devices have the bus id %s: links between devices are the first's",
 				  t->nodes[k->index[i].node].pci.busid);
 }
 
-/* The first node of the machine of @beside with that bus id; -1: none. */
-static int find(const struct links *k, int beside, const char *busid)
+/* The first node of @kind with that bus id on the machine of @beside; -1: none. */
+static int find(const struct links *k, int beside, enum topo_kind kind, const char *busid)
 {
-	struct where w = { k->l->t->nodes[beside].machine, topo_busid_key(busid), -1 };
+	struct where w = { k->l->t->nodes[beside].machine, kind, topo_busid_key(busid), -1 };
 	int lo = 0, hi = k->nindex;
 
 	while (lo < hi) {
@@ -73,9 +82,15 @@ static int find(const struct links *k, int beside, const char *busid)
 		else
 			hi = mid;
 	}
-	if (w.key < 0 || lo == k->nindex || k->index[lo].machine != w.machine || k->index[lo].key != w.key)
-		return -1;
-	return k->index[lo].node;
+	return w.key >= 0 && lo < k->nindex && same_place(&k->index[lo], &w) ? k->index[lo].node : -1;
+}
+
+/* Not a later one of several devices with one bus id. */
+static bool is_first(const struct links *k, int node)
+{
+	const struct topo_node *n = &k->l->t->nodes[node];
+
+	return !*n->pci.busid || find(k, node, n->kind, n->pci.busid) == node;
 }
 
 /* --- NVLink and XGMI of one GPU --- */
@@ -126,11 +141,36 @@ static enum taut_status add_other(struct links *k, int gpu, const char *target, 
 	return TAUT_OK;
 }
 
+static enum taut_status add_xgmi(struct links *k, int gpu, int peer, int count)
+{
+	struct topo *t = k->l->t;
+
+	if (peer < 0 || peer == gpu)
+		topo_note(t, "%d XGMI links of GPU %s go to what is not listed: left out", count,
+			  t->nodes[gpu].pci.busid);
+	else if (is_first(k, gpu))
+		add_direct(k, gpu, peer, LINK_XGMI, count);
+	return TAUT_OK;
+}
+
+static enum taut_status add_nvlink(struct links *k, int gpu, int peer, int count, struct tally *sum)
+{
+	struct topo *t = k->l->t;
+
+	if (peer != gpu && !is_first(k, gpu))
+		return TAUT_OK;
+	sum->listed += count;
+	if (peer == gpu)
+		topo_note(t, "GPU %s is the target of its own %d links: what they go to is not known",
+			  t->nodes[gpu].pci.busid, count);
+	else
+		add_direct(k, gpu, peer, LINK_NVLINK, count);
+	return TAUT_OK;
+}
+
 static enum taut_status load_link(struct links *k, const struct xml_elem *e, int gpu, struct tally *sum)
 {
-	bool xgmi = !strcmp(e->name, "xgmi");
 	const char *target = xml_attr(e, "target");
-	struct topo *t = k->l->t;
 	uint32_t class = 0;
 	long count = 1;
 	int peer;
@@ -139,23 +179,17 @@ static enum taut_status load_link(struct links *k, const struct xml_elem *e, int
 		return TAUT_ERR_ARG;
 	if (!target)
 		return xml_bad(k->l->doc, e, "target is missing: the bus id of what the link goes to was expected");
-	peer = find(k, gpu, target);
-	if (!xgmi)
+	peer = find(k, gpu, TOPO_GPU, target);
+	if (!strcmp(e->name, "xgmi"))
+		return add_xgmi(k, gpu, peer, (int)count);
+	if (peer < 0) {
 		sum->listed += (int)count;
-	if (peer == gpu) {
-		topo_note(t, "GPU %s is the target of its own %ld links: what they go to is not known",
-			  t->nodes[gpu].pci.busid, count);
-	} else if (peer >= 0 && t->nodes[peer].kind == TOPO_GPU && class && !nccl_xml_is_gpu_class(class) && !xgmi) {
-		sum->listed -= (int)count;
-		sum->through = count > sum->through ? (int)count : sum->through;
-	} else if (peer >= 0 && t->nodes[peer].kind == TOPO_GPU) {
-		add_direct(k, gpu, peer, xgmi ? LINK_XGMI : LINK_NVLINK, (int)count);
-	} else if (!xgmi) {
 		return add_other(k, gpu, target, class, (int)count, sum);
-	} else {
-		topo_note(t, "%ld XGMI links of GPU %s go to what is not listed: left out", count,
-			  t->nodes[gpu].pci.busid);
 	}
+	if (peer == gpu || !class || nccl_xml_is_gpu_class(class))
+		return add_nvlink(k, gpu, peer, (int)count, sum);
+	if (count > sum->through)
+		sum->through = (int)count;
 	return TAUT_OK;
 }
 
@@ -216,13 +250,13 @@ static enum taut_status load_pcilink(struct links *k, const struct xml_elem *e, 
 
 	if (!target)
 		return xml_bad(k->l->doc, e, "target is missing: the bus id of another switch was expected");
-	peer = find(k, pci, target);
-	if (peer < 0 || peer == pci || t->nodes[peer].kind != TOPO_PCI) {
+	peer = find(k, pci, TOPO_PCI, target);
+	if (peer < 0 || peer == pci) {
 		topo_note(t, "PCI %s is linked to %.32s, which is no other switch: left out", t->nodes[pci].pci.busid,
 			  target);
 		return TAUT_OK;
 	}
-	if (t->nodes[peer].parent == pci || t->nodes[pci].parent == peer ||
+	if (t->nodes[peer].parent == pci || t->nodes[pci].parent == peer || !is_first(k, pci) ||
 	    topo_link_between(t, pci, peer, LINK_PCI) >= 0)
 		return TAUT_OK;
 	return topo_add_link(t, pci, peer, LINK_PCI, 0, 0);

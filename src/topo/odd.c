@@ -34,26 +34,35 @@ static double own_bw(const struct topo_node *n)
 	return topo_pci_bw(n->pci.gts, n->pci.width);
 }
 
-/* A bridge that is far narrower than a GPU or card right below it: a made-up entry with a guessed link. Of each bridge
- * the first such device is told. */
+/* The bridge above @node that is far narrower than the link of @node itself; -1: none. Real bridges have half or a
+ * quarter. */
+static int narrow_above(const struct topo *t, int node)
+{
+	for (int up = t->nodes[node].parent; up >= 0 && t->nodes[up].kind == TOPO_PCI; up = t->nodes[up].parent)
+		if (own_bw(&t->nodes[up]) * 8 <= own_bw(&t->nodes[node]))
+			return up;
+	return -1;
+}
+
+/* A made-up bridge with a guessed link, or one that tells less than it can do. Of each the first device below is told.
+ */
 static void note_narrow_bridges(struct topo *t)
 {
 	char above[96], below[96];
 	int last = -1;
 
 	for (int i = 0; i < t->nnodes; i++) {
-		const struct topo_node *n = &t->nodes[i], *up = n->parent < 0 ? NULL : &t->nodes[n->parent];
+		const struct topo_node *n = &t->nodes[i];
+		int up = *n->pci.busid && (n->kind == TOPO_GPU || n->kind == TOPO_NIC) ? narrow_above(t, i) : -1;
 
-		if (!up || up->kind != TOPO_PCI || (n->kind != TOPO_GPU && n->kind != TOPO_NIC) || !*n->pci.busid)
+		if (up < 0 || up == last)
 			continue;
-		if (n->parent == last || own_bw(up) * 8 > own_bw(n)) /* real bridges have half or a quarter */
-			continue;
-		last = n->parent;
+		last = up;
 		topo_note(t,
 			  "the link above %s is %g GT/s x%d (%.1f GB/s), that of %s below it carries %.1f GB/s: if the "
 			  "bridge is made up, correct its link_speed and link_width",
-			  topo_name(t, n->parent, above, sizeof(above)), up->pci.gts, up->pci.width, own_bw(up),
-			  topo_name(t, i, below, sizeof(below)), own_bw(n));
+			  topo_name(t, up, above, sizeof(above)), t->nodes[up].pci.gts, t->nodes[up].pci.width,
+			  own_bw(&t->nodes[up]), topo_name(t, i, below, sizeof(below)), own_bw(n));
 	}
 }
 

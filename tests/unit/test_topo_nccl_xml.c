@@ -321,9 +321,9 @@ static void numbers_given_twice_are_parted(void **state)
 	assert_int_equal(t->nodes[topo_find(t, "a")].net.dev, 1);
 	assert_int_equal(t->nodes[topo_find(t, "b")].net.dev, 0);
 	assert_int_equal(t->nodes[topo_find(t, "c")].net.dev, 2);
-	noted(t, "several GPUs have dev 0");
-	noted(t, "several ports have dev 1");
-	noted(t, "several devices have the bus id 0000:01:00.0");
+	noted(t, "1 GPUs have a dev that another has (0 first)");
+	noted(t, "1 ports have a dev that another has (1 first)");
+	noted(t, "several devices have the bus id 0000:01:00.0: links between devices are the first's");
 	survives(t);
 }
 
