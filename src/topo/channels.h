@@ -51,7 +51,7 @@ struct channels {
 	struct channel ch[CHANNELS_MAX];
 };
 /* TAUT_ERR_UNSUPPORTED when there is no way: no GPU, no path, no port that is up for @nnodes > 1. The patterns NVLS and
- * COLLNET give n 0 on a machine that has neither. */
+ * COLLNET give n 0 on a machine that has neither; NVLS is for one system. */
 enum taut_status channels_find(struct channels **out, const struct topo *t, const struct topo_paths *p,
 			       const struct channels_req *req);
 void channels_free(struct channels *c);
