@@ -186,7 +186,8 @@ enum taut_status comm_find_order(struct taut_comm *comm);
 /* TAUT_TOPO_DUMP_FILE, if it is set, is written by the rank that is to; when it cannot be, that is a warning. */
 void comm_dump_topology(const struct taut_comm *comm);
 /* Collective: all machines of the group as they are now, machine i that of boot's node i. One rank a machine looks;
- * graphs that look alike travel once. The same on every rank; the caller's to cluster_free(). */
+ * graphs that look alike travel once, and are called by
+ * the name of their first host. The same on every rank; the caller's to cluster_free(). */
 enum taut_status comm_cluster(struct cluster **out, struct taut_comm *comm);
 
 /* --- call.c: records and comparison --- */

@@ -260,6 +260,20 @@ static enum taut_status carry_others(struct gather *g)
 	return st;
 }
 
+/* "This machine" is another one here: it is called by its host's name. */
+static enum taut_status take_graph(struct gather *g, int kind)
+{
+	const char *host = boot_peer(g->comm->boot, g->carrier[kind])->host;
+	char name[128];
+	enum taut_status st;
+
+	snprintf(name, sizeof(name), "the machine of rank %d (%s)", g->carrier[kind], host);
+	st = topo_unpack(&g->topos[kind], name, g->texts[kind], kind_len(g, kind));
+	if (!st)
+		snprintf(g->topos[kind]->source, sizeof(g->topos[kind]->source), "%s", host);
+	return st;
+}
+
 static enum taut_status carry(struct gather *g)
 {
 	enum taut_status st = TAUT_OK;
@@ -273,12 +287,8 @@ static enum taut_status carry(struct gather *g)
 		st = carry_first(g);
 	if (!st)
 		st = carry_others(g);
-	for (int k = 0; k < g->nkinds && !st; k++) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "the machine of rank %d", g->carrier[k]);
-		st = topo_unpack(&g->topos[k], name, g->texts[k], kind_len(g, k));
-	}
+	for (int k = 0; k < g->nkinds && !st; k++)
+		st = take_graph(g, k);
 	return st;
 }
 
