@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cmd.h"
 #include "topo_ends.h"
+#include "topo_launched.h"
 #include "topo_opts.h"
 #include "topo_out.h"
 #include "topo_show.h"
@@ -200,7 +201,8 @@ int cmd_topo(int argc, char **argv)
 	}
 	if (config_load(&cfg))
 		return EXIT_FAILURE;
-	rc = run(argv[0], &o, &cfg);
+	if (o.mode != TOPO_ALL || o.file || o.nodes || !topo_launched(&rc, &cfg))
+		rc = run(argv[0], &o, &cfg);
 	config_cleanup(&cfg);
 	flushed = finish_output(argv[0]);
 	return rc ? rc : flushed;

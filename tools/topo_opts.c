@@ -35,7 +35,9 @@ const char topo_help[] =
 	"  -h, --help            this text\n"
 	"\n"
 	"A and B are gpu0, NIC0 (as the matrix numbers them), mlx5_0, eth0, numa0, or a PCI address.\n"
-	"TAUT_TOPO_FILE takes the place of --file. Exit status: 0, 1 when something failed, 2 usage.\n";
+	"As the ranks of a job (taut run -n 4 taut topo, srun, torchrun), without options: each kind of\n"
+	"machine once, with its hosts, by rank 0. TAUT_TOPO_FILE takes the place of --file. Exit status:\n"
+	"0, 1 when something failed, 2 usage.\n";
 
 enum { OPT_CAPTURE = 256, OPT_FORM };
 
