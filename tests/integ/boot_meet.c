@@ -133,7 +133,7 @@ static void ports(void)
 	fails(0, 2, TAUT_ERR_CONFIG, "localhost:99999", "1 to 65535");
 }
 
-enum { LATE_MS = 330, SOON_MS = 100 }; /* attempts that are twice as far apart each time wait until 515 ms */
+enum { LATE_MS = 390, SOON_MS = 80 }; /* attempts that are twice as far apart each time wait until 515 ms */
 
 static int one_late(int rank)
 {
