@@ -326,7 +326,12 @@ struct split {
 
 static const char *find_text(const char *line, size_t len, const char *what)
 {
-	return memmem(line, len, what, strlen(what));
+	size_t n = strlen(what);
+
+	for (size_t i = 0; i + n <= len; i++)
+		if (!memcmp(line + i, what, n))
+			return line + i;
+	return NULL;
 }
 
 /* "PATH: TEXT", "PATH:", "PATH -> LINK", "FOLDER/"; kind FS_NONE: none of them. */
