@@ -78,13 +78,31 @@ static bool device_of(struct scan *s, char *out, size_t len, const char *name)
 	return fs_real(s->fs, out, len, link);
 }
 
+/* A guest's synthetic interface has no card, but where there is a virtual function below it, that carries the traffic:
+ * @path becomes that one's. */
+static void use_function(struct scan *s, const struct fs_names *names, const char *name, char path[FS_PATH])
+{
+	char link[FS_PATH], here[FS_PATH], master[FS_PATH], function[FS_PATH];
+
+	snprintf(link, sizeof(link), CLASS "/%s", name);
+	if (pci_device_path(function, sizeof(function), path) || !fs_real(s->fs, here, sizeof(here), link))
+		return;
+	for (int i = 0; i < names->n; i++) {
+		snprintf(link, sizeof(link), CLASS "/%s/master", names->name[i]);
+		if (fs_real(s->fs, master, sizeof(master), link) && !strcmp(master, here) &&
+		    device_of(s, function, sizeof(function), names->name[i]))
+			memcpy(path, function, FS_PATH);
+	}
+}
+
 /* A card's interface, unless it is part of a bond (or of a guest's synthetic interface), which is the way to use it. */
-static enum taut_status add_real(struct scan *s, const char *name, int *added)
+static enum taut_status add_real(struct scan *s, const struct fs_names *names, const char *name, int *added)
 {
 	char path[FS_PATH];
 
 	if (!device_of(s, path, sizeof(path), name) || has(s, name, "master/bonding") || has(s, name, "master/device"))
 		return TAUT_OK;
+	use_function(s, names, name, path);
 	++*added;
 	return add_net(s, name, path) < 0 ? status_last() : TAUT_OK;
 }
@@ -171,7 +189,7 @@ enum taut_status sysfs_nets(struct scan *s)
 	if (fs_list(s->fs, &names, CLASS) < 0)
 		topo_note(s->t, "network interfaces: not known, " CLASS " cannot be read");
 	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
-		st = add_real(s, names.name[i], &added);
+		st = add_real(s, &names, names.name[i], &added);
 	for (int i = 0; i < names.n && !st && !sysfs_full(s); i++)
 		if (has(s, names.name[i], "bonding"))
 			st = add_bond(s, names.name[i], &added);

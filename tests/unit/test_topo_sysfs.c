@@ -242,6 +242,8 @@ static void a_guest_whose_devices_have_no_numa_node(void **state)
 	/* the virtual function carries the traffic of the synthetic interface */
 	assert_int_equal(topo_find(t, "enP9s1"), -1);
 	assert_string_equal(net_of(t, "eth0")->driver, "hv_netvsc");
+	assert_string_equal(t->nodes[t->nodes[find(t, "eth0")].parent].pci.busid, "0009:00:02.0");
+	assert_int_equal(t->nodes[topo_cpu_of(t, find(t, "eth0"))].cpu.numa, 0);
 	assert_true(node_of(t, TOPO_GPU, 0)->pci.width == 16);
 	topo_free(t);
 }
