@@ -73,14 +73,10 @@ static int devices(const struct topo *t, int *nodes)
 	return n + nnets;
 }
 
-/* The matrix of the graph is that of the text. */
-static void check_round_trip(const char *text, size_t len)
+static void check_matrix(const struct topo *t, const struct smi_matrix *m)
 {
-	struct topo *t = graph_of(text, len);
-	struct smi_matrix *m = NULL;
 	int nodes[SMI_MAX_DEVS];
 
-	assert_int_equal(smi_parse(&m, "m.txt", text, len), TAUT_OK);
 	assert_int_equal(devices(t, nodes), m->n);
 	for (int i = 0; i < m->n; i++)
 		for (int j = 0; j < m->n; j++) {
@@ -91,6 +87,22 @@ static void check_round_trip(const char *text, size_t len)
 				fail_msg("%s and %s: class %d (%d links) in the text, %d (%d) in the graph",
 					 m->dev[i].label, m->dev[j].label, want->class, want->nv, class, nv);
 		}
+}
+
+/* The matrix of the graph is that of the text, after a trip through NCCL's form too. */
+static void check_round_trip(const char *text, size_t len)
+{
+	struct topo *t = graph_of(text, len), *again = NULL;
+	struct smi_matrix *m = NULL;
+	char *xml = NULL;
+
+	assert_int_equal(smi_parse(&m, "m.txt", text, len), TAUT_OK);
+	check_matrix(t, m);
+	assert_int_equal(topo_to_nccl_xml(&xml, t), TAUT_OK);
+	assert_int_equal(topo_from_nccl_xml(&again, "again.xml", xml, strlen(xml)), TAUT_OK);
+	check_matrix(again, m);
+	mem_free(xml);
+	topo_free(again);
 	smi_matrix_free(m);
 	topo_free(t);
 }
