@@ -20,13 +20,24 @@ static bool has(struct scan *s, const char *name, const char *what)
 	return fs_kind_of(s->fs, path) != FS_NONE;
 }
 
-/* What the interface is a way to use: "" of one that only hands on to others. */
+/* The RDMA device whose port the interface is; "": of none. */
 static const char *rdma_of(const struct topo *t, const char *name)
 {
 	for (int i = 0; i < t->nnodes; i++)
-		if (t->nodes[i].kind == TOPO_NET && *t->nodes[i].net.layer && !strcmp(t->nodes[i].net.rdma, name))
+		if (t->nodes[i].kind == TOPO_NET && t->nodes[i].net.port && !strcmp(t->nodes[i].net.rdma, name))
 			return t->nodes[i].name;
 	return "";
+}
+
+/* Drivers of what a hypervisor offers in place of a card. */
+static bool is_paravirtual(const char *driver)
+{
+	static const char *const names[] = { "virtio_net", "hv_netvsc", "vif", "vmxnet3" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(names[i], driver))
+			return true;
+	return false;
 }
 
 static void fill_driver(struct scan *s, struct topo_net *net, const char *name)
@@ -52,7 +63,7 @@ static void fill_net(struct scan *s, struct topo_net *net, const char *name)
 	net->listed = true;
 	net->gdr = 0; /* the kernel's network stack copies through host memory */
 	fill_driver(s, net, name);
-	net->is_virtual = !strcmp(net->driver, "virtio_net") || has(s, name, "device/physfn");
+	net->is_virtual = is_paravirtual(net->driver) || has(s, name, "device/physfn");
 }
 
 /* Returns the node; -1: no memory. */
@@ -107,6 +118,19 @@ static enum taut_status add_real(struct scan *s, const struct fs_names *names, c
 	return add_net(s, name, path) < 0 ? status_last() : TAUT_OK;
 }
 
+/* Ports of RDMA whose interface is @member, which has no node, are the bond's. */
+static void take_over(struct topo *t, int bond, const char *member)
+{
+	for (int i = 0; i < t->nnodes; i++) {
+		struct topo_net *net = &t->nodes[i].net;
+
+		if (t->nodes[i].kind != TOPO_NET || !net->port || strcmp(net->rdma, member) != 0)
+			continue;
+		snprintf(net->rdma, sizeof(net->rdma), "%s", t->nodes[bond].name);
+		snprintf(t->nodes[bond].net.rdma, sizeof(net->rdma), "%s", t->nodes[i].name);
+	}
+}
+
 /* At the card of its first member: the graph gives a port one card. */
 static enum taut_status add_bond(struct scan *s, const char *name, int *added)
 {
@@ -126,6 +150,7 @@ static enum taut_status add_bond(struct scan *s, const char *name, int *added)
 	if (node < 0)
 		return status_last();
 	snprintf(s->t->nodes[node].net.driver, sizeof(s->t->nodes[node].net.driver), "bonding");
+	take_over(s->t, node, first);
 	topo_note(s->t, "%s bonds %s: counted at the card of %s", name, members, first);
 	++*added;
 	return TAUT_OK;

@@ -242,6 +242,7 @@ static void a_guest_whose_devices_have_no_numa_node(void **state)
 	/* the virtual function carries the traffic of the synthetic interface */
 	assert_int_equal(topo_find(t, "enP9s1"), -1);
 	assert_string_equal(net_of(t, "eth0")->driver, "hv_netvsc");
+	assert_true(net_of(t, "eth0")->is_virtual);
 	assert_string_equal(t->nodes[t->nodes[find(t, "eth0")].parent].pci.busid, "0009:00:02.0");
 	assert_int_equal(t->nodes[topo_cpu_of(t, find(t, "eth0"))].cpu.numa, 0);
 	assert_true(node_of(t, TOPO_GPU, 0)->pci.width == 16);
@@ -425,6 +426,28 @@ static void gpus_that_the_driver_does_not_show_are_left_out(void **state)
 	topo_free(t);
 }
 
+/* Some drivers name a member at the port of a bond's RDMA device. */
+static void the_rdma_device_of_a_member_is_the_bonds(void **state)
+{
+	struct topo *t =
+		from_files("/sys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:01:00.0\n"
+			   "/sys/class/net/bond0 -> ../../devices/virtual/net/bond0\n"
+			   "/sys/devices/virtual/net/bond0/bonding/slaves: eth0\n"
+			   "/sys/class/net/eth0 -> ../../devices/pci0000:00/0000:01:00.0/net/eth0\n"
+			   "/sys/devices/pci0000:00/0000:01:00.0/net/eth0/device -> ../../../0000:01:00.0\n"
+			   "/sys/devices/pci0000:00/0000:01:00.0/net/eth0/master -> ../../../../virtual/net/bond0\n"
+			   "/sys/class/infiniband/mlx5_0/device -> ../../../devices/pci0000:00/0000:01:00.0\n"
+			   "/sys/class/infiniband/mlx5_0/ports/1/link_layer: Ethernet\n"
+			   "/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/1: eth0\n");
+
+	(void)state;
+	assert_int_equal(t->count[TOPO_NET], 2);
+	assert_string_equal(net_of(t, "mlx5_0")->rdma, "bond0");
+	assert_string_equal(net_of(t, "bond0")->rdma, "mlx5_0");
+	assert_int_equal(t->count[TOPO_NIC], 1);
+	topo_free(t);
+}
+
 static void cards_without_an_interface_are_noted(void **state)
 {
 	struct topo *t = from_files("/sys/bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:01:00.0\n"
@@ -511,6 +534,7 @@ int main(void)
 		cmocka_unit_test(switches_on_the_way_are_kept_and_their_ports_are_not),
 		cmocka_unit_test(a_group_that_translates_is_seen),
 		cmocka_unit_test(gpus_that_the_driver_does_not_show_are_left_out),
+		cmocka_unit_test(the_rdma_device_of_a_member_is_the_bonds),
 		cmocka_unit_test(cards_without_an_interface_are_noted),
 		cmocka_unit_test(acs_is_read_from_configuration_space),
 		cmocka_unit_test(every_failing_allocation_is_reported),
