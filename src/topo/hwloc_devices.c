@@ -262,18 +262,17 @@ static enum taut_status add_gpu(struct hwloc_read *r, const struct xml_elem *e, 
 
 /* --- cards and ports --- */
 
-/* Functions of one card are one NIC. */
+/* Functions of one card are one NIC; they stand together in the file. */
 static int find_card(const struct hwloc_read *r, const char *busid)
 {
 	const char *dot = strrchr(busid, '.');
+	int i = r->t->nnodes - 1;
 
-	for (int i = r->t->nnodes - 1; dot && i >= 0; i--) {
-		const struct topo_node *n = &r->t->nodes[i];
-
-		if (n->kind == TOPO_NIC && !strncmp(n->pci.busid, busid, (size_t)(dot + 1 - busid)))
-			return i;
-	}
-	return -1;
+	while (i >= 0 && r->t->nodes[i].kind != TOPO_NIC)
+		i--;
+	if (i < 0 || !dot || strncmp(r->t->nodes[i].pci.busid, busid, (size_t)(dot + 1 - busid)) != 0)
+		return -1;
+	return i;
 }
 
 static uint64_t guid_of(const struct xml_elem *e)

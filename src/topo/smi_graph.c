@@ -436,9 +436,9 @@ static void say_what_is_missing(struct build *b)
 	}
 	topo_note(b->t, "bus ids are made up: the text of nvidia-smi has none");
 	topo_note(b->t,
-		  "the model of the GPUs, PCI speeds%s are not in the text: NVLinks count as those of an A100, "
+		  "the model of the GPUs%s are not in the text: NVLinks count as those of an A100, "
 		  "PCI links as generation 3 with 16 lanes",
-		  nics ? " and those of the ports" : "");
+		  nics ? ", speeds of PCI and of ports" : " and speeds of PCI");
 	if (unnamed)
 		topo_note(b->t, "%d NICs have no name: the text has no NIC Legend", unnamed);
 	if (m->filled)

@@ -14,6 +14,8 @@
 #include "topo/text.h"
 
 enum { SMI_TEXT_MAX = 4 << 20, WORD_MAX = 511 };
+/* What was wrapped may have been blank; after more such lines than that the matrix has ended. */
+enum { BLANKS_MAX = 16 };
 
 /* Text without escapes; at[i] is where s[i] stood in the file. */
 struct flow {
@@ -352,9 +354,11 @@ static void gather(struct reader *r, struct line l, bool (*continues)(const stru
 
 	r->row.n = 0;
 	append_line(r, l, false);
-	while (next_line(&piece, &r->all, &next)) {
-		if (piece.from == piece.to)
-			continue; /* what was wrapped may have been blank; or the matrix has ended */
+	for (int blanks = 0; blanks < BLANKS_MAX && next_line(&piece, &r->all, &next);) {
+		if (piece.from == piece.to) {
+			blanks++;
+			continue;
+		}
 		if (!continues(&r->all, piece))
 			break;
 		append_line(r, piece, width >= r->width);
