@@ -96,6 +96,8 @@ void ring_pack_free(struct ring_pack *pk)
 	mem_free(pk->in);
 	mem_free(pk->out);
 	mem_free(pk->load);
+	mem_free(pk->used);
+	mem_free(pk->nused);
 	mem_free(pk->rate);
 	mem_free(pk->price);
 	mem_free(pk);
@@ -126,6 +128,8 @@ static enum taut_status pool_grow(struct ring_pack *pk)
 	pk->in = grown(pk->in, room, sizeof(int), &ok);
 	pk->out = grown(pk->out, room, sizeof(int), &ok);
 	pk->load = grown(pk->load, room * (size_t)pk->m->nres, sizeof(double), &ok);
+	pk->used = grown(pk->used, room * (size_t)pk->m->nres, sizeof(int), &ok);
+	pk->nused = grown(pk->nused, room, sizeof(int), &ok);
 	pk->rate = grown(pk->rate, room, sizeof(double), &ok);
 	if (!ok)
 		return fail(TAUT_ERR_NOMEM, "packing of rings: no memory for %zu routes", room);
@@ -143,6 +147,11 @@ static double *load_of(const struct ring_pack *pk, int route)
 	return pk->load + (size_t)route * (size_t)pk->m->nres;
 }
 
+static const int *used_of(const struct ring_pack *pk, int route)
+{
+	return pk->used + (size_t)route * (size_t)pk->m->nres;
+}
+
 static enum taut_status pool_add(struct ring_pack *pk, const struct ring_route *route)
 {
 	enum taut_status st = pk->nroutes == pk->room ? pool_grow(pk) : TAUT_OK;
@@ -155,6 +164,10 @@ static enum taut_status pool_add(struct ring_pack *pk, const struct ring_route *
 	memcpy(pk->order + (size_t)k * (size_t)pk->m->ngpus, route->order, (size_t)pk->m->ngpus * sizeof(int));
 	memset(load_of(pk, k), 0, (size_t)pk->m->nres * sizeof(double));
 	ring_route_load(pk->m, route, load_of(pk, k));
+	pk->nused[k] = 0;
+	for (int r = 0; r < pk->m->nres; r++)
+		if (load_of(pk, k)[r] > 0)
+			pk->used[(size_t)k * (size_t)pk->m->nres + (size_t)pk->nused[k]++] = r;
 	pk->rate[k] = 0;
 	pk->nroutes++;
 	return TAUT_OK;
@@ -168,8 +181,8 @@ static bool route_allowed(const struct ring_pack *pk, int k, const double *cap, 
 	ring_route_class(pk->m, &route, &intra, &inter);
 	if (intra > lim->intra || inter > lim->inter)
 		return false;
-	for (int r = 0; r < pk->m->nres; r++)
-		if (load_of(pk, k)[r] > 0 && cap[r] <= 0)
+	for (int i = 0; i < pk->nused[k]; i++)
+		if (cap[used_of(pk, k)[i]] <= 0)
 			return false;
 	return true;
 }
@@ -274,10 +287,11 @@ static void price_all(struct ring_pack *pk, const double *cap, const struct ring
 
 static double route_price(const struct ring_pack *pk, int route, const double *price)
 {
+	const double *load = load_of(pk, route);
 	double sum = 0;
 
-	for (int r = 0; r < pk->m->nres; r++)
-		sum += fmax(price[r], 0) * load_of(pk, route)[r];
+	for (int i = 0; i < pk->nused[route]; i++)
+		sum += price[used_of(pk, route)[i]] * load[used_of(pk, route)[i]];
 	return sum;
 }
 
@@ -363,12 +377,8 @@ static void pool_enter(struct ring_pack *pk, const bool *allowed)
 		if (ring_simplex_release(sx))
 			continue;
 		for (int k = 0; k < pk->nroutes; k++) {
-			double gain = 1;
+			double gain = allowed[k] ? 1 - route_price(pk, k, price) : 0;
 
-			if (!allowed[k])
-				continue;
-			for (int r = 0; r < pk->m->nres; r++)
-				gain -= price[r] * load_of(pk, k)[r];
 			if (gain > best) {
 				best = gain;
 				enter = k;

@@ -20,6 +20,8 @@ struct ring_pack {
 	int *order; /* [route * ngpus] */
 	int *in, *out;
 	double *load; /* [route * nres] of one GB/s */
+	int *used;    /* [route * nres] the resources with a load, */
+	int *nused;   /* as many of each route */
 	/* What the last solve found. */
 	double *rate; /* of each route; room for more than nroutes */
 	double total;

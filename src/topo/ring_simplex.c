@@ -14,6 +14,7 @@ struct ring_simplex {
 	double *level;	 /* what the column of each row has */
 	int *basis;	 /* column of each row: an id, or -1 - resource for what is left free of it */
 	double *price, *along;
+	int *nonzero; /* of the row that is changed */
 	double work;
 };
 
@@ -30,7 +31,8 @@ enum taut_status ring_simplex_create(struct ring_simplex **out, int rows)
 	s->basis = mem_calloc(n, sizeof(int));
 	s->price = mem_calloc(n, sizeof(double));
 	s->along = mem_calloc(n, sizeof(double));
-	if (!s->inverse || !s->level || !s->basis || !s->price || !s->along) {
+	s->nonzero = mem_calloc(n, sizeof(int));
+	if (!s->inverse || !s->level || !s->basis || !s->price || !s->along || !s->nonzero) {
 		ring_simplex_free(s);
 		return fail(TAUT_ERR_NOMEM, "packing of rings: no memory for %d links", rows);
 	}
@@ -47,6 +49,7 @@ void ring_simplex_free(struct ring_simplex *s)
 	mem_free(s->basis);
 	mem_free(s->price);
 	mem_free(s->along);
+	mem_free(s->nonzero);
 	mem_free(s);
 }
 
@@ -93,26 +96,41 @@ static int leaving_row(const struct ring_simplex *s)
 	return row;
 }
 
+/* Scales the pivot's row and notes where it is not zero, which is in few places at first; returns in how many. */
+static int scale_row(struct ring_simplex *s, double *line, double by, double gain)
+{
+	int count = 0;
+
+	for (int r = 0; r < s->rows; r++) {
+		if (line[r] == 0)
+			continue;
+		line[r] *= by;
+		s->price[r] += gain * line[r];
+		s->nonzero[count++] = r;
+	}
+	return count;
+}
+
 /* @gain: what one more GB/s of the entering column brings. */
 static bool pivot(struct ring_simplex *s, int id, double gain)
 {
-	int row = leaving_row(s), n = s->rows;
-	double step;
+	int row = leaving_row(s), n = s->rows, count;
+	double step, *line;
 
 	if (row < 0)
 		return false;
-	s->work += (double)n * n;
+	line = s->inverse + row * n;
 	step = fmax(s->level[row], 0) / s->along[row];
-	for (int r = 0; r < n; r++) {
-		s->inverse[row * n + r] /= s->along[row];
-		s->price[r] += gain * s->inverse[row * n + r];
-	}
+	count = scale_row(s, line, 1 / s->along[row], gain);
+	s->work += (double)n * count;
 	for (int i = 0; i < n; i++) {
-		if (i == row || s->along[i] == 0)
+		double along = s->along[i], *other = s->inverse + i * n;
+
+		if (i == row || along == 0)
 			continue;
-		for (int r = 0; r < n; r++)
-			s->inverse[i * n + r] -= s->along[i] * s->inverse[row * n + r];
-		s->level[i] = fmax(s->level[i] - step * s->along[i], 0);
+		for (int k = 0; k < count; k++)
+			other[s->nonzero[k]] -= along * line[s->nonzero[k]];
+		s->level[i] = fmax(s->level[i] - step * along, 0);
 	}
 	s->level[row] = step;
 	s->basis[row] = id;
