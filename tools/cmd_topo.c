@@ -160,6 +160,12 @@ static enum taut_status answer(const struct topo_opts *o, const struct topo_view
 		return print_json(v);
 	case TOPO_XML:
 		return print_xml(v);
+	case TOPO_GRAPH_XML:
+		return topo_print_graph_xml(stdout, v);
+	case TOPO_CHANNELS:
+		return topo_print_channels(stdout, v, o->pattern);
+	case TOPO_BOUND:
+		return topo_print_bound(stdout, v);
 	case TOPO_SVG:
 		return write_svg(v, o->out);
 	default:

@@ -19,7 +19,7 @@ const struct command commands[] = {
 	{ "bench", "time and verify collectives, or measure the limits of this machine", cmd_bench },
 	{ "run", "start ranks on this machine", cmd_run },
 	{ "settings", "every setting, its value and where it comes from", cmd_settings },
-	{ "topo", "this machine or another: GPUs, network cards, links", cmd_topo },
+	{ "topo", "this machine or another: GPUs, network cards, links, rings", cmd_topo },
 	{ "tune", "measure this machine for the choice of algorithms", cmd_tune },
 	{ "help", "this list, or the help of a command", cmd_help },
 	{ 0 },

@@ -204,7 +204,9 @@ static void draw_wire(struct drawing *d, const struct topo *t, const struct wire
 	l->label_mid = same_row(w);
 	l->label_x = at(l->x, place) + (same_row(w) ? 0 : draw_width(l->bw) / 2 + 4);
 	l->label_y = at(l->y, place);
-	if (same_row(w))
+	if (!same_row(w)) /* away from where a slanting line goes */
+		l->label_y += (w->xb > w->xa) == (edge(w->b) > edge(w->a)) ? -6 : 6;
+	else
 		l->label_y += (w->a->flip ? -1 : 1) * (draw_width(l->bw) / 2 + 7);
 	if (n <= LABELS_MAX)
 		snprintf(l->label, sizeof(l->label), "%d\303\227", link->count); /* multiplication sign */

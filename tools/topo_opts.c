@@ -22,6 +22,9 @@ const char topo_help[] =
 	"  -w, --why A B         which wire works between A and B; if not, why not, and what would cure it\n"
 	"  -j, --json            everything as one JSON object\n"
 	"  -x, --xml             NCCL's topology XML, for NCCL_TOPO_FILE\n"
+	"  -g, --graph-xml       NCCL's graph XML: the channels of ring, tree and NVLS\n"
+	"  -c, --channels [ring|tree]  the rings (or trees) that the search finds, with bandwidths\n"
+	"  -b, --bound           the bandwidth of all rings together, what the links allow, what limits it\n"
 	"  -s, --svg FILE        a drawing, written to FILE; -: standard output\n"
 	"      --capture FILE    what is needed to see this machine elsewhere, without serial numbers, names\n"
 	"                        of hosts and addresses, written to FILE; -: standard output\n"
@@ -49,6 +52,9 @@ static const struct option options[] = {
 	{ "why", required_argument, NULL, 'w' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "xml", no_argument, NULL, 'x' },
+	{ "graph-xml", no_argument, NULL, 'g' },
+	{ "channels", optional_argument, NULL, 'c' },
+	{ "bound", no_argument, NULL, 'b' },
 	{ "svg", required_argument, NULL, 's' },
 	{ "capture", required_argument, NULL, OPT_CAPTURE },
 	{ "help", no_argument, NULL, 'h' },
@@ -59,7 +65,8 @@ static const struct option options[] = {
 };
 
 static const char *const mode_names[] = {
-	"", "--matrix", "--tree", "--path", "--why", "--json", "--xml", "--svg", "--capture", "--help",
+	"",	      "--matrix", "--tree", "--path",	 "--why",  "--json", "--xml", "--graph-xml",
+	"--channels", "--bound",  "--svg",  "--capture", "--help",
 };
 
 static enum topo_mode mode_of(int c)
@@ -100,6 +107,17 @@ static int take_pair(struct topo_opts *o, int argc, char **argv)
 	return o->b ? 0
 		    : usage_error(argv[0], "%s %s: needs two nodes, as in %s gpu0 gpu1", o->mode_name, o->a,
 				  o->mode_name);
+}
+
+static int take_pattern(struct topo_opts *o, int argc, char **argv)
+{
+	const char *word = optarg ? optarg : next_word(argc, argv);
+
+	o->pattern = PATTERN_RING;
+	if (!word || !strcmp(word, "ring"))
+		return 0;
+	o->pattern = PATTERN_BALANCED_TREE;
+	return strcmp(word, "tree") ? usage_error(argv[0], "--channels %s: ring or tree is wanted", word) : 0;
 }
 
 static int take_nodes(struct topo_opts *o, const char *name)
@@ -157,6 +175,8 @@ static int take(struct topo_opts *o, int c, int argc, char **argv)
 		return rc;
 	if (o->mode == TOPO_PATH || o->mode == TOPO_WHY)
 		return take_pair(o, argc, argv);
+	if (o->mode == TOPO_CHANNELS)
+		return take_pattern(o, argc, argv);
 	o->out = optarg;
 	return 0;
 }
@@ -164,7 +184,8 @@ static int take(struct topo_opts *o, int c, int argc, char **argv)
 /* What makes no sense together. */
 static int check(const struct topo_opts *o, const char *name)
 {
-	static const bool with_nodes[] = { [TOPO_ALL] = true, [TOPO_JSON] = true, [TOPO_HELP] = true };
+	static const bool with_nodes[] = { [TOPO_ALL] = true,	   [TOPO_JSON] = true,	[TOPO_GRAPH_XML] = true,
+					   [TOPO_CHANNELS] = true, [TOPO_BOUND] = true, [TOPO_HELP] = true };
 
 	if (o->form && !o->file)
 		return usage_error(name, "--form: goes with --file");
@@ -181,9 +202,9 @@ int topo_parse(struct topo_opts *o, int argc, char **argv)
 {
 	int rc;
 
-	*o = (struct topo_opts){ 0 };
+	*o = (struct topo_opts){ .pattern = PATTERN_RING };
 	/* + : words are taken where they stand. */
-	for (int c; (c = getopt_long(argc, argv, "+mtp:w:jxs:f:n:h", options, NULL)) != -1;) {
+	for (int c; (c = getopt_long(argc, argv, "+mtp:w:jxgc::bs:f:n:h", options, NULL)) != -1;) {
 		rc = take(o, c, argc, argv);
 		if (rc || o->mode == TOPO_HELP)
 			return rc;

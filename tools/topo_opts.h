@@ -3,6 +3,7 @@
 #ifndef TOPO_OPTS_H
 #define TOPO_OPTS_H
 
+#include "topo/channels.h"
 #include "topo/topo.h"
 
 /* What is asked for; one at a time. */
@@ -14,6 +15,9 @@ enum topo_mode {
 	TOPO_WHY,
 	TOPO_JSON,
 	TOPO_XML,
+	TOPO_GRAPH_XML,
+	TOPO_CHANNELS,
+	TOPO_BOUND,
 	TOPO_SVG,
 	TOPO_CAPTURE,
 	TOPO_HELP
@@ -29,6 +33,7 @@ struct topo_opts {
 	const char *file;      /* NULL: this machine */
 	enum topo_form form;
 	int nodes; /* 0: not given */
+	enum channel_pattern pattern;
 };
 
 extern const char topo_help[];

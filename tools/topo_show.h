@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "topo/channels.h"
 #include "topo/machine.h"
 #include "topo/paths.h"
 #include "topo/reach.h"
@@ -77,7 +78,13 @@ json_t *topo_json(const struct topo_view *v);
 /* A drawing for a document. */
 enum taut_status topo_print_svg(FILE *out, const struct topo_view *v);
 
-/* --- several systems: topo_cluster.c --- */
+/* --- several systems --- */
 void topo_print_nodes(FILE *out, const struct topo_view *v);
+
+/* --- channels: topo_rings.c --- */
+enum taut_status topo_print_channels(FILE *out, const struct topo_view *v, enum channel_pattern pattern);
+enum taut_status topo_print_bound(FILE *out, const struct topo_view *v);
+/* NCCL's graph XML. */
+enum taut_status topo_print_graph_xml(FILE *out, const struct topo_view *v);
 
 #endif
