@@ -313,23 +313,37 @@ static int first_with(const struct colours *c, uint64_t colour)
 	return -1;
 }
 
+static uint64_t first_twin(const struct colours *c)
+{
+	for (int i = 1; i < c->t->nnodes; i++)
+		if (c->sorted[i] == c->sorted[i - 1])
+			return c->sorted[i];
+	return 0;
+}
+
+/* Gives the first node of the colour @twin one of its own; with it those that hang beside it and have no other link,
+ * for they can stand for each other in any order. */
+static void part(struct colours *c, uint64_t twin)
+{
+	const struct topo *t = c->t;
+	int first = first_with(c, twin), k = 0;
+	bool leaf = t->nodes[first].nlinks == 1 && t->nodes[first].parent >= 0;
+
+	for (int i = first; i < t->nnodes; i++)
+		if (c->now[i] == twin &&
+		    (i == first || (leaf && t->nodes[i].nlinks == 1 && t->nodes[i].parent == t->nodes[first].parent)))
+			c->now[i] = mix(mix(twin, (uint64_t)c->distinct + 11), (uint64_t)k++);
+	settle(c);
+}
+
 /* Nodes that nothing tells apart are paired one by one, each pair with a colour of its own. */
 static bool part_twins(struct colours *a, struct colours *b)
 {
 	while (a->distinct < a->t->nnodes) {
-		uint64_t twin = 0;
-		int ia, ib;
+		uint64_t twin = first_twin(a);
 
-		for (int i = 1; i < a->t->nnodes; i++)
-			if (a->sorted[i] == a->sorted[i - 1]) {
-				twin = a->sorted[i];
-				break;
-			}
-		ia = first_with(a, twin);
-		ib = first_with(b, twin);
-		a->now[ia] = b->now[ib] = mix(twin, (uint64_t)a->distinct + 11);
-		settle(a);
-		settle(b);
+		part(a, twin);
+		part(b, twin);
 		if (!same_colours(a, b))
 			return false;
 	}
