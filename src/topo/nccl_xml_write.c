@@ -83,7 +83,7 @@ static void put_peer(struct out *o, const char *element, int peer, int count, in
 	char id[24];
 
 	put(o, "%*s<%s target=\"%s\" count=\"%d\" tclass=\"0x%06x\"/>\n", indent, "", element,
-	    busid_of(o->t, peer, id, sizeof(id)), count, class ? class : CLASS_GPU);
+	    busid_of(o->t, peer, id, sizeof(id)), count, nccl_xml_is_gpu_class(class) ? class : CLASS_GPU);
 }
 
 static void put_target(struct out *o, const char *target, int count, uint32_t class, int indent)
