@@ -97,7 +97,9 @@ static struct boot *member_new(struct group *g, int rank, const struct boot_call
 	*b = (struct boot){ .g = g, .rank = rank, .pid = getpid(), .heir = -1 };
 	if (cb)
 		b->cb = *cb;
-	if (!member_edges(b, g->size)) {
+	b->event_call = call_new(CALL_EVENT, b, sizeof(g->event));
+	if (!b->event_call || !member_edges(b, g->size)) {
+		mem_free(b->event_call);
 		mem_free(b);
 		return NULL;
 	}
@@ -191,6 +193,7 @@ void member_close(struct boot *b)
 	unlink_member(b);
 	query_cleanup(b);
 	pthread_cond_destroy(&b->cond);
+	mem_free(b->event_call);
 	mem_free(b->kids);
 	mem_free(b->below);
 	mem_free(b->seen_below);
@@ -477,7 +480,6 @@ void edge_frame(struct conn *c, const struct frame *f)
 static void tell(struct boot *b)
 {
 	struct buf f = { 0 };
-	struct call *call;
 
 	event_put(&f, &b->g->event);
 	edges_send(b, &f, NULL, true, true);
@@ -486,11 +488,9 @@ static void tell(struct boot *b)
 	if (b->told || !b->joined || b->closing)
 		return;
 	b->told = true;
-	call = call_new(CALL_EVENT, b, sizeof(b->g->event));
-	if (!call)
-		return;
-	memcpy(call->data, &b->g->event, sizeof(b->g->event));
-	call_queue(call);
+	memcpy(b->event_call->data, &b->g->event, sizeof(b->g->event));
+	call_queue(b->event_call);
+	b->event_call = NULL; /* told once */
 }
 
 void event_raise(struct group *g, const struct event_msg *e, enum event_from from)

@@ -75,9 +75,10 @@ struct boot {
 	struct edge parent, *kids;
 	int nkids, nstatic; /* the first nstatic kids are the tree's own, the others adopted */
 	bool dialling_parent;
-	bool joined; /* the table has come: all ranks are there */
-	bool whole;  /* rank 0: everybody hangs in the tree */
-	bool told;   /* of the event */
+	bool joined;		 /* the table has come: all ranks are there */
+	bool whole;		 /* rank 0: everybody hangs in the tree */
+	bool told;		 /* of the event */
+	struct call *event_call; /* by which the owner learns of it: made in time, for memory may be what is lacking */
 	bool closing, mended;
 	int pins;	 /* callbacks and menders that use this member */
 	uint32_t *below; /* while joining: ranks known to hang below, this one first */
