@@ -17,6 +17,7 @@ struct flow {
 	int narcs; /* the model's, then those of the world and of all */
 	int *from, *to;
 	double *cap, *used;
+	int *start, *at; /* the arcs that begin or end at vertex v: at[start[v]] to at[start[v + 1]] */
 	int *queue, *by; /* by: arc that reached the vertex, 2 * arc + backwards; -1: not reached */
 };
 
@@ -52,6 +53,24 @@ static void arcs_fill(struct flow *f)
 	}
 }
 
+static void arcs_index(struct flow *f)
+{
+	for (int arc = 0; arc < f->narcs; arc++) {
+		f->start[f->from[arc] + 1]++;
+		f->start[f->to[arc] + 1]++;
+	}
+	for (int v = 0; v < f->nvertices; v++)
+		f->start[v + 1] += f->start[v];
+	/* filling moves each start to the next one's; moving them back afterwards saves a copy */
+	for (int arc = 0; arc < f->narcs; arc++) {
+		f->at[f->start[f->from[arc]]++] = arc;
+		f->at[f->start[f->to[arc]]++] = arc;
+	}
+	for (int v = f->nvertices; v > 0; v--)
+		f->start[v] = f->start[v - 1];
+	f->start[0] = 0;
+}
+
 static enum taut_status flow_init(struct flow *f, const struct topo *t, const struct ring_model *m)
 {
 	size_t arcs = (size_t)m->narcs + 2 * (size_t)m->nports + 2 * (size_t)m->ngpus;
@@ -61,11 +80,14 @@ static enum taut_status flow_init(struct flow *f, const struct topo *t, const st
 	f->to = mem_calloc(arcs, sizeof(int));
 	f->cap = mem_calloc(arcs, sizeof(double));
 	f->used = mem_calloc(arcs, sizeof(double));
+	f->start = mem_calloc((size_t)f->nvertices + 1, sizeof(int));
+	f->at = mem_calloc(2 * arcs, sizeof(int));
 	f->queue = mem_calloc((size_t)f->nvertices, sizeof(int));
 	f->by = mem_calloc((size_t)f->nvertices, sizeof(int));
-	if (!f->from || !f->to || !f->cap || !f->used || !f->queue || !f->by)
+	if (!f->from || !f->to || !f->cap || !f->used || !f->start || !f->at || !f->queue || !f->by)
 		return fail(TAUT_ERR_NOMEM, "bound of channels: no memory for %zu arcs", arcs);
 	arcs_fill(f);
+	arcs_index(f);
 	return TAUT_OK;
 }
 
@@ -75,6 +97,8 @@ static void flow_cleanup(struct flow *f)
 	mem_free(f->to);
 	mem_free(f->cap);
 	mem_free(f->used);
+	mem_free(f->start);
+	mem_free(f->at);
 	mem_free(f->queue);
 	mem_free(f->by);
 }
@@ -99,13 +123,12 @@ static bool arc_there(const struct flow *f, int arc, int s, int t)
 /* Along each arc at @vertex, or back along it. */
 static void reach_from(struct flow *f, int vertex, int *tail, int s, int t)
 {
-	for (int arc = 0; arc < f->narcs; arc++) {
+	for (int i = f->start[vertex]; i < f->start[vertex + 1]; i++) {
+		int arc = f->at[i];
 		bool backwards = f->to[arc] == vertex;
 		int next = backwards ? f->from[arc] : f->to[arc];
 
-		if ((!backwards && f->from[arc] != vertex) || f->by[next] >= 0)
-			continue;
-		if (!arc_there(f, arc, s, t) || arc_room(f, arc, backwards) <= 1e-9)
+		if (f->by[next] >= 0 || !arc_there(f, arc, s, t) || arc_room(f, arc, backwards) <= 1e-9)
 			continue;
 		f->by[next] = 2 * arc + backwards;
 		f->queue[(*tail)++] = next;

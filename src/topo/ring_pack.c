@@ -8,6 +8,8 @@
 #include "topo/ring_simplex.h"
 
 enum { ROUNDS_MAX = 2000 };
+/* Steps of one solve: a second or two. Only systems of hundreds of GPUs come here; what they have by then is good. */
+static const double solve_work = 1e9;
 /* Of the best total: closer than this is not looked for. */
 static const double close_enough = 0.01, gain_eps = 1e-7;
 /* A leg's price grows by this for each class, so that of equal routes the nearest is taken: the GPU beside the port
@@ -20,6 +22,8 @@ struct ring_work {
 	struct ring_simplex *simplex;
 	int *first_port, *last_port; /* of each GPU: the port that its price is for */
 	int *order;
+	double *leg;  /* prices of legs, which those that a search uses start from */
+	double steps; /* of pricing */
 };
 
 /* --- life --- */
@@ -35,13 +39,14 @@ static enum taut_status work_create(struct ring_work **out, const struct ring_mo
 	*out = w;
 	w->prices.n = m->ngpus;
 	w->prices.leg = mem_calloc(n * n, sizeof(double));
+	w->leg = mem_calloc(n * n, sizeof(double));
 	w->prices.first = mem_calloc(n, sizeof(double));
 	w->prices.second = mem_calloc(n, sizeof(double));
 	w->prices.last = mem_calloc(n, sizeof(double));
 	w->first_port = mem_calloc(n, sizeof(int));
 	w->last_port = mem_calloc(n, sizeof(int));
 	w->order = mem_calloc(n, sizeof(int));
-	if (!w->prices.leg || !w->prices.first || !w->prices.second || !w->prices.last || !w->first_port ||
+	if (!w->leg || !w->prices.leg || !w->prices.first || !w->prices.second || !w->prices.last || !w->first_port ||
 	    !w->last_port || !w->order)
 		return fail(TAUT_ERR_NOMEM, "packing of rings: no memory for %d gpus", m->ngpus);
 	st = ring_search_create(&w->search, m->ngpus, RING_EXACT_MAX);
@@ -54,6 +59,7 @@ static void work_free(struct ring_work *w)
 		return;
 	ring_search_free(w->search);
 	ring_simplex_free(w->simplex);
+	mem_free(w->leg);
 	mem_free(w->prices.leg);
 	mem_free(w->prices.first);
 	mem_free(w->prices.second);
@@ -105,7 +111,7 @@ void ring_pack_free(struct ring_pack *pk)
 
 double ring_pack_work(const struct ring_pack *pk)
 {
-	return ring_simplex_work(pk->work->simplex) + ring_search_work(pk->work->search);
+	return pk->work->steps + ring_simplex_work(pk->work->simplex) + ring_search_work(pk->work->search);
 }
 
 /* --- routes --- */
@@ -206,14 +212,16 @@ static double leg_price(const struct ring_leg *leg, enum path_class limit, const
 static void price_legs(struct ring_pack *pk, const double *cap, const struct ring_limits *lim, const double *price)
 {
 	const struct ring_model *m = pk->m;
-	struct ring_prices *out = &pk->work->prices;
+	double *out = pk->work->leg;
 
+	pk->work->steps += 2.0 * m->ngpus * m->ngpus;
 	for (int i = 0; i < m->ngpus; i++)
 		for (int j = 0; j < m->ngpus; j++) {
-			double there = leg_price(&m->leg[i * m->ngpus + j], lim->intra, cap, price);
-			double back = leg_price(&m->leg[j * m->ngpus + i], lim->intra, cap, price);
+			double there = leg_price(&m->leg[i * m->ngpus + j], lim->intra, cap, price), back = there;
 
-			out->leg[i * m->ngpus + j] = ring_is_tree(m) ? 0.5 * (there + back) : there;
+			if (ring_is_tree(m))
+				back = leg_price(&m->leg[j * m->ngpus + i], lim->intra, cap, price);
+			out[i * m->ngpus + j] = 0.5 * (there + back);
 		}
 }
 
@@ -275,10 +283,14 @@ static int ports_apart(const struct ring_model *m)
 	return m->inter && !m->cross ? m->nports : 1;
 }
 
-static void price_all(struct ring_pack *pk, const double *cap, const struct ring_limits *lim, const double *price,
-		      int port)
+/* What a search through @port needs besides the prices of legs. */
+static void price_ends(struct ring_pack *pk, const double *cap, const struct ring_limits *lim, const double *price,
+		       int port)
 {
-	price_legs(pk, cap, lim, price);
+	size_t n = (size_t)pk->m->ngpus;
+
+	pk->work->steps += (double)(n * n) / 4;
+	memcpy(pk->work->prices.leg, pk->work->leg, n * n * sizeof(double));
 	if (pk->m->inter)
 		price_ports(pk, cap, lim, price, port);
 	else
@@ -344,10 +356,11 @@ static enum taut_status make_routes(struct ring_pack *pk, const double *cap, con
 	int variants = tries > 1 ? 2 : 6;
 
 	*cheapest = INFINITY;
+	price_legs(pk, cap, lim, price);
 	for (int k = 0; k < tries; k++) {
 		bool joined = true;
 
-		price_all(pk, cap, lim, price, k);
+		price_ends(pk, cap, lim, price, k);
 		for (int v = 0; v < variants && joined; v++) {
 			double cost;
 			enum taut_status st = try_route(pk, price, &cost, &joined);
@@ -435,6 +448,7 @@ enum taut_status ring_pack_solve(struct ring_pack *pk, const double *cap, const 
 {
 	struct ring_simplex *sx = pk->work->simplex;
 	enum taut_status st = TAUT_OK;
+	double until = ring_pack_work(pk) + solve_work;
 	bool *allowed = NULL;
 
 	ring_simplex_begin(sx, cap);
@@ -448,7 +462,7 @@ enum taut_status ring_pack_solve(struct ring_pack *pk, const double *cap, const 
 		if (st)
 			break;
 		pool_enter(pk, allowed);
-		if (ring_simplex_total(sx) >= enough)
+		if (ring_simplex_total(sx) >= enough || (round > 0 && ring_pack_work(pk) > until))
 			break;
 		price = ring_simplex_prices(sx);
 		st = make_routes(pk, cap, lim, price, &cheapest);
@@ -477,8 +491,9 @@ enum taut_status ring_pack_prove(struct ring_pack *pk, const double *cap, const 
 	if (st)
 		return st;
 	pk->work->search = slow;
+	price_legs(pk, cap, lim, pk->price);
 	for (int k = 0; k < ports_apart(pk->m); k++) {
-		price_all(pk, cap, lim, pk->price, k);
+		price_ends(pk, cap, lim, pk->price, k);
 		cheapest = fmin(cheapest, ring_cheapest(slow, &pk->work->prices, pk->work->order));
 	}
 	pk->work->search = fast;

@@ -136,6 +136,7 @@ static double cheapest_exact(struct ring_search *s, const struct ring_prices *p,
 
 static void follow_nearest(struct ring_search *s, const struct ring_prices *p, int start)
 {
+	s->work += (double)p->n * p->n;
 	memset(s->used, 0, (size_t)p->n * sizeof(*s->used));
 	s->trial[0] = start;
 	s->used[start] = true;
