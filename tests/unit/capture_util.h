@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "topo/topo.h"
+#include "unit.h"
 
 static inline char *capture_text(const char *name)
 {

@@ -92,8 +92,8 @@ static void a_line_is_a_machine(void **state)
 static void lines_and_comments_are_blanks(void **state)
 {
 	struct topo *a = graph_of("gpu:4 nvlink:6 sm:70 nic:2x100G:roce nic:1x25G:eth"),
-		    *b = graph_of(
-			    "\xef\xbb\xbf# a machine\ngpu:4\tnvlink:6 # of each\n\n  sm:70\r\nnic:2x100G:roce #\nnic:1x25G:eth#");
+		    *b = graph_of("\xef\xbb\xbf# a machine\ngpu:4\tnvlink:6 # of each\n\n  sm:70\r\nnic:2x100G:roce "
+				  "#\nnic:1x25G:eth#");
 	char why[256];
 
 	(void)state;
