@@ -99,9 +99,18 @@ static uint64_t bytes_of(hwloc_obj_t o)
 	return hwloc_obj_type_is_cache(o->type) ? o->attr->cache.size : 0;
 }
 
+/* The processor fills its 48 bytes with spaces. */
+static void copy_model(char *out, size_t len, hwloc_obj_t package)
+{
+	const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+
+	snprintf(out, len, "%s", model ? model : "");
+	for (size_t n = strlen(out); n && out[n - 1] == ' '; n--)
+		out[n - 1] = '\0';
+}
+
 static void describe_obj(struct machine_obj *out, hwloc_obj_t o)
 {
-	const char *name = hwloc_obj_get_info_by_name(o, "CPUModel");
 	char text[32];
 
 	snprintf(out->kind, sizeof(out->kind), "%s", kind_of(o, text, sizeof(text)));
@@ -109,8 +118,8 @@ static void describe_obj(struct machine_obj *out, hwloc_obj_t o)
 	out->bytes = bytes_of(o);
 	if (o->cpuset)
 		hwloc_bitmap_list_snprintf(out->cpus, sizeof(out->cpus), o->cpuset);
-	if (name && o->type == HWLOC_OBJ_PACKAGE)
-		snprintf(out->name, sizeof(out->name), "%s", name);
+	if (o->type == HWLOC_OBJ_PACKAGE)
+		copy_model(out->name, sizeof(out->name), o);
 }
 
 static void free_children(struct machine_obj *o)
@@ -162,14 +171,13 @@ static void restrict_to_mine(struct machine *m, hwloc_topology_t t)
 static void describe_cpus(struct machine *m, hwloc_topology_t t)
 {
 	hwloc_obj_t package = hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 0);
-	const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
 
 	m->packages = count(t, HWLOC_OBJ_PACKAGE);
 	m->numas = count(t, HWLOC_OBJ_NUMANODE);
 	m->cores = count(t, HWLOC_OBJ_CORE);
 	m->cpus = count(t, HWLOC_OBJ_PU);
 	m->memory = hwloc_get_root_obj(t)->total_memory;
-	snprintf(m->cpu, sizeof(m->cpu), "%s", model ? model : "");
+	copy_model(m->cpu, sizeof(m->cpu), package);
 	if (!m->packages)
 		note(m, "packages: /sys does not say which processors share one");
 	if (!m->cores)
