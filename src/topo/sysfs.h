@@ -31,7 +31,7 @@ enum taut_status sysfs_gpus(struct scan *s);
 enum taut_status sysfs_amd(struct scan *s);
 enum taut_status sysfs_rdma(struct scan *s);
 enum taut_status sysfs_nets(struct scan *s);
-void sysfs_host(struct scan *s);
+enum taut_status sysfs_host(struct scan *s);
 
 /* NUMA node of the device in folder @path (without links), "" of one that has no place; -1: no memory. */
 int sysfs_cpu_of(struct scan *s, const char *path);
@@ -44,6 +44,9 @@ bool pci_device_path(char *out, size_t len, const char *path);
 void pci_fill(struct scan *s, struct topo_pci *pci, const char *path);
 /* The node above the PCI device in folder @path: made, with all above it, where it is not there yet; -1: no memory. */
 int pci_parent(struct scan *s, const char *path);
+/* Root ports are left out, as in NCCL's files: each joins the host bridge and what is below it, no more. This puts
+ * those into the tree that hand the traffic of peers to an IOMMU which is not known to let it pass. */
+enum taut_status pci_root_ports(struct scan *s);
 /* The node of a device; -1: none. */
 int pci_node(const struct topo *t, const char *busid);
 

@@ -158,12 +158,16 @@ static void note_acs(struct scan *s)
 			  unknown == 1 ? "" : "es");
 }
 
-void sysfs_host(struct scan *s)
+enum taut_status sysfs_host(struct scan *s)
 {
+	enum taut_status st;
+
 	s->t->vm = is_guest(s);
 	find_iommu(s);
 	find_peermem(s);
+	st = pci_root_ports(s);
 	note_acs(s);
+	return st;
 }
 
 enum { SCAN_NODES = 4096 };
@@ -189,7 +193,7 @@ enum taut_status sysfs_scan(struct scan *s)
 	if (!st)
 		st = sysfs_nets(s);
 	if (!st)
-		sysfs_host(s);
+		st = sysfs_host(s);
 	if (!st && s->fs->no_memory)
 		st = fail(TAUT_ERR_NOMEM, "%s: files of /sys", s->t->source);
 	return st;

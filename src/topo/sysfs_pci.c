@@ -249,6 +249,56 @@ int pci_parent(struct scan *s, const char *path)
 	return node;
 }
 
+/* --- root ports --- */
+
+/* The link of a root port is that of the device below it. */
+static enum taut_status put_root_port(struct scan *s, int child, const char *path)
+{
+	const struct topo_pci *link;
+	char busid[24];
+	int port;
+
+	copy_busid(busid, path);
+	port = pci_node(s->t, busid);
+	if (port < 0) {
+		port = topo_add_node(s->t, TOPO_PCI, s->t->nodes[child].parent);
+		if (port < 0)
+			return status_last();
+		pci_fill(s, &s->t->nodes[port].pci, path);
+		link = &s->t->nodes[child].pci;
+		s->t->nodes[port].pci.gts = link->gts;
+		s->t->nodes[port].pci.width = link->width;
+		s->t->nodes[port].pci.acs = 1;
+	}
+	s->t->nodes[child].parent = port;
+	return TAUT_OK;
+}
+
+enum taut_status pci_root_ports(struct scan *s)
+{
+	enum taut_status st = TAUT_OK;
+	int n = s->t->nnodes;
+
+	for (int i = 0; i < n && !st && s->t->iommu != 0; i++) {
+		const struct topo_node *node = &s->t->nodes[i];
+		char path[FS_PATH], link[FS_PATH], port[FS_PATH];
+		struct chain c;
+
+		if (!*node->pci.busid || node->parent < 0 || s->t->nodes[node->parent].kind != TOPO_CPU)
+			continue;
+		snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", node->pci.busid);
+		if (!fs_real(s->fs, path, sizeof(path), link))
+			continue;
+		c = find_chain(path);
+		if (c.n < 2)
+			continue;
+		snprintf(port, sizeof(port), "%.*s", (int)c.end[0], path);
+		if (read_acs(s, port) == 1)
+			st = put_root_port(s, i, port);
+	}
+	return st;
+}
+
 /* --- cards --- */
 
 /* The physical function of a virtual one, and the first function of a card with several: one card, one link. */

@@ -10,6 +10,7 @@
 #include "capture_util.h"
 #include "topo/live.h"
 #include "topo/paths.h"
+#include "topo/reach.h"
 #include "topo/sysfs.h"
 
 static const struct topo_node *node_of(const struct topo *t, enum topo_kind kind, int i)
@@ -465,6 +466,51 @@ static void cards_without_an_interface_are_noted(void **state)
 	topo_free(t);
 }
 
+/* The report of a hang: GPUs below root ports that hand their traffic to the IOMMU. */
+static void root_ports_with_acs_are_kept_where_an_iommu_translates(void **state)
+{
+	static const char *const types[] = { "DMA-FQ", "identity" };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct reach_rules rules = { .p2p_level = -1, .gdr_level = -1 };
+		struct reach r[REACH_WIRES];
+		struct topo_paths *p;
+		char files[2048];
+		struct topo *t;
+		int a, b;
+
+		snprintf(files, sizeof(files),
+			 "/sys/bus/pci/devices/0000:41:00.0 -> ../../../devices/pci0000:40/0000:40:01.1/0000:41:00.0\n"
+			 "/sys/bus/pci/devices/0000:61:00.0 -> ../../../devices/pci0000:60/0000:60:01.1/0000:61:00.0\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/class: 0x030200\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/vendor: 0x10de\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/max_link_speed: 16.0 GT/s PCIe\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/current_link_speed: 2.5 GT/s PCIe\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/current_link_width: 16\n"
+			 "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0/iommu_group/type: %s\n"
+			 "/sys/devices/pci0000:60/0000:60:01.1/0000:61:00.0/class: 0x030200\n"
+			 "/sys/devices/pci0000:60/0000:60:01.1/0000:61:00.0/vendor: 0x10de\n"
+			 "acs/0000:40:01.1: 0x001d\nacs/0000:60:01.1: 0x001d\n",
+			 types[i]);
+		t = from_files(files);
+		a = find(t, "41:00.0");
+		b = find(t, "61:00.0");
+		assert_int_equal(t->nodes[t->nodes[a].parent].kind, i ? TOPO_CPU : TOPO_PCI);
+		assert_int_equal(paths_create(&p, t, &path_rules_default), TAUT_OK);
+		assert_int_equal(paths_get(p, a, b)->class, PATH_PHB);
+		reach_ask(r, t, p, &rules, a, b);
+		assert_int_equal(r[REACH_P2P].usable, i);
+		if (!i) {
+			assert_non_null(strstr(r[REACH_P2P].why, "ACS at bridge 0000:40:01.1"));
+			assert_int_equal(t->nodes[t->nodes[a].parent].pci.width, 16);
+			assert_true(t->nodes[t->nodes[a].parent].pci.gts > 15);
+		}
+		paths_free(p);
+		topo_free(t);
+	}
+}
+
 /* Configuration space as a folder holds it: ACS behind another capability. */
 static void acs_is_read_from_configuration_space(void **state)
 {
@@ -536,6 +582,7 @@ int main(void)
 		cmocka_unit_test(gpus_that_the_driver_does_not_show_are_left_out),
 		cmocka_unit_test(the_rdma_device_of_a_member_is_the_bonds),
 		cmocka_unit_test(cards_without_an_interface_are_noted),
+		cmocka_unit_test(root_ports_with_acs_are_kept_where_an_iommu_translates),
 		cmocka_unit_test(acs_is_read_from_configuration_space),
 		cmocka_unit_test(every_failing_allocation_is_reported),
 	};
