@@ -77,7 +77,7 @@ static enum taut_status print_all(const struct topo_view *v)
 	else if (!st)
 		st = topo_print_tree(stdout, v);
 	topo_print_notes(stdout, v);
-	return st ? st : v->rules->strict ? reach_strict(v->t, v->p, v->rules) : TAUT_OK;
+	return st;
 }
 
 static enum taut_status print_json(const struct topo_view *v)
@@ -147,7 +147,7 @@ static int answer_pair(const char *name, const struct topo_opts *o, const struct
 	return EXIT_SUCCESS;
 }
 
-static enum taut_status answer(const struct topo_opts *o, const struct topo_view *v)
+static enum taut_status print(const struct topo_opts *o, const struct topo_view *v)
 {
 	switch (o->mode) {
 	case TOPO_MATRIX:
@@ -171,6 +171,15 @@ static enum taut_status answer(const struct topo_opts *o, const struct topo_view
 	default:
 		return print_all(v);
 	}
+}
+
+/* What tells the distances of all pairs says by its status when one falls back. */
+static enum taut_status answer(const struct topo_opts *o, const struct topo_view *v)
+{
+	enum taut_status st = print(o, v);
+	bool pairs = o->mode == TOPO_ALL || o->mode == TOPO_MATRIX || o->mode == TOPO_JSON;
+
+	return st || !pairs ? st : reach_strict(v->t, v->p, v->rules);
 }
 
 static int run(const char *name, const struct topo_opts *o, const struct config *cfg)

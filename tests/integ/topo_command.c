@@ -503,6 +503,9 @@ static void strict_makes_a_fall_back_an_error(void)
 	must(TAUT("topo", "-f", "gpu:2xh100 nvlink:18 nvswitch:4"), 0);
 	setenv("TAUT_P2P_DISABLE", "1", 1);
 	CHECK(strstr(must(TAUT("topo", "-f", "gpu:2xh100 nvlink:18 nvswitch:4"), 1)->err, "TAUT_P2P_DISABLE"));
+	must(TAUT("topo", "-f", "gpu:2xh100 nvlink:18 nvswitch:4", "--matrix"), 1);
+	must(TAUT("topo", "-f", "gpu:2xh100 nvlink:18 nvswitch:4", "--json"), 1);
+	must(TAUT("topo", "-f", "gpu:2xh100 nvlink:18 nvswitch:4", "--tree"), 0);
 	unsetenv("TAUT_P2P_DISABLE");
 	unsetenv("TAUT_STRICT");
 }
