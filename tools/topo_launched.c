@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "comm/comm.h"
@@ -84,6 +85,8 @@ static enum taut_status print_kind(const struct job *j, const struct reach_rules
 		st = topo_print_matrix(stdout, &v, false);
 	}
 	topo_print_notes(stdout, &v);
+	if (!st)
+		st = reach_strict(v.t, paths, rules);
 	paths_free(paths);
 	return st;
 }
@@ -129,6 +132,13 @@ static enum taut_status meet_and_print(void)
 	return st;
 }
 
+/* RANK and WORLD_SIZE alone are set in every shell of a training operator's container: the others of the job need not
+ * run this command. torchrun says more. */
+static bool is_doubtful(const struct boot_env *env)
+{
+	return !strcmp(env->launcher, "torchrun") && env->local_rank < 0;
+}
+
 bool topo_launched(int *rc, const struct config *cfg)
 {
 	struct boot_env env;
@@ -136,8 +146,15 @@ bool topo_launched(int *rc, const struct config *cfg)
 
 	if (!st && env.size < 2)
 		return false;
+	if (!st && is_doubtful(&env)) {
+		fprintf(stderr, "taut topo: RANK and WORLD_SIZE are set, but not LOCAL_RANK, as torchrun would: this "
+				"machine alone is shown\n");
+		return false;
+	}
 	if (!st)
 		st = meet_and_print();
+	if (st)
+		fprintf(stderr, "taut topo: this machine without the others of the job: taut topo --nodes 1\n");
 	*rc = st ? EXIT_FAILURE : EXIT_SUCCESS;
 	return true;
 }

@@ -47,6 +47,25 @@ static void a_machine_that_cannot_be_seen_is_said(void)
 	r = TAUT("run", "-n", "2", taut_command(), "topo");
 	unsetenv("TAUT_TOPO_FILE");
 	CHECK(r->code == 1 && strstr(r->err, "/nowhere/at/all"));
+	CHECK(strstr(r->err, "taut topo --nodes 1"));
+}
+
+/* A shell in a container of a training operator: nobody else comes. */
+static void ranks_of_a_job_that_is_elsewhere_are_not_waited_for(void)
+{
+	static const char *const set[][2] = {
+		{ "RANK", "0" }, { "WORLD_SIZE", "2" }, { "MASTER_ADDR", "127.0.0.1" }, { "MASTER_PORT", "29500" }
+	};
+	struct ran *r;
+
+	unsetenv("LOCAL_RANK");
+	for (int i = 0; i < 4; i++)
+		setenv(set[i][0], set[i][1], 1);
+	r = TAUT("topo");
+	for (int i = 0; i < 4; i++)
+		unsetenv(set[i][0]);
+	CHECK(r->code == 0 && *r->out && !strstr(r->out, "hosts: "));
+	CHECK(strstr(r->err, "this machine alone"));
 }
 
 int main(void)
@@ -55,5 +74,6 @@ int main(void)
 	the_cluster_is_printed_once();
 	one_rank_is_no_job();
 	a_machine_that_cannot_be_seen_is_said();
+	ranks_of_a_job_that_is_elsewhere_are_not_waited_for();
 	return 0;
 }
