@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-#include "exec/half.h"
+#include "base/half.h"
 #include "exec/reduce_variant.h"
 
 #if defined(__x86_64__)

@@ -2,7 +2,7 @@
 /* The kernels of one variant: compiled as a whole by reduce_generic.c, reduce_avx2.c and
  * reduce_avx512.c. Plain loops, which the compiler turns into vector code, but for
  * the small floats where VECTOR is defined: reduce_vector.inc.h. */
-#include "exec/half.h"
+#include "base/half.h"
 #include "exec/reduce_variant.h"
 
 /* A destination may equal a source, and overlaps none otherwise: nothing depends on an

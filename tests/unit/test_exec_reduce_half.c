@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/half.h"
+#include "base/half.h"
 #include "test_exec_reduce_ref.h"
 
 #include <setjmp.h>

@@ -6,16 +6,23 @@
  * fp8 saturates to the largest finite value, except that an infinity stays one in e5m2
  * (e4m3 has none). Needs the default rounding mode.
  */
-#ifndef EXEC_HALF_H
-#define EXEC_HALF_H
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>
 
+/* The kernels of the GPU use the same code: the same bits on both. */
+#if defined(__CUDACC__)
+#define HALF_INLINE static __host__ __device__ inline
+#else
+#define HALF_INLINE static inline
+#endif
+
 #define F32_NAN 0x7fc00000u
 #define F32_INF 0x7f800000u
 
-static inline uint32_t f32_bits(float f)
+HALF_INLINE uint32_t f32_bits(float f)
 {
 	uint32_t u;
 
@@ -23,7 +30,7 @@ static inline uint32_t f32_bits(float f)
 	return u;
 }
 
-static inline float f32_from_bits(uint32_t u)
+HALF_INLINE float f32_from_bits(uint32_t u)
 {
 	float f;
 
@@ -31,12 +38,12 @@ static inline float f32_from_bits(uint32_t u)
 	return f;
 }
 
-static inline float bf16_to_f32(uint16_t h)
+HALF_INLINE float bf16_to_f32(uint16_t h)
 {
 	return f32_from_bits((uint32_t)h << 16);
 }
 
-static inline uint16_t bf16_from_f32(float f)
+HALF_INLINE uint16_t bf16_from_f32(float f)
 {
 	uint32_t u = f32_bits(f);
 	uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
@@ -47,7 +54,7 @@ static inline uint16_t bf16_from_f32(float f)
 /* @mag: a small float's magnitude without the exponents of infinity and NaN, moved so that
  * its fraction stands where that of fp32 does. No fp32 subnormals on the way: they are slow,
  * and a program may have them flushed. */
-static inline uint32_t widen(uint32_t mag, int bias)
+HALF_INLINE uint32_t widen(uint32_t mag, int bias)
 {
 	uint32_t norm = mag + ((uint32_t)(127 - bias) << 23);
 	uint32_t one = 1u << 23;
@@ -56,7 +63,7 @@ static inline uint32_t widen(uint32_t mag, int bias)
 	return mag < one ? f32_bits(sub) : norm;
 }
 
-static inline float f16_to_f32(uint16_t h)
+HALF_INLINE float f16_to_f32(uint16_t h)
 {
 	uint32_t mag = (uint32_t)(h & 0x7fff) << 13;
 	uint32_t r = mag >= 0x1fu << 23 ? mag | F32_INF : widen(mag, 15);
@@ -64,12 +71,12 @@ static inline float f16_to_f32(uint16_t h)
 	return f32_from_bits(r | (uint32_t)(h & 0x8000) << 16);
 }
 
-static inline float e5m2_to_f32(uint8_t b)
+HALF_INLINE float e5m2_to_f32(uint8_t b)
 {
 	return f16_to_f32((uint16_t)(b << 8));
 }
 
-static inline float e4m3_to_f32(uint8_t b)
+HALF_INLINE float e4m3_to_f32(uint8_t b)
 {
 	uint32_t mag = (uint32_t)(b & 0x7f) << 20;
 	uint32_t r = mag == 0x7fu << 20 ? F32_NAN : widen(mag, 7);
@@ -78,7 +85,7 @@ static inline float e4m3_to_f32(uint8_t b)
 }
 
 /* @mag, a finite magnitude, as a float with @bits of fraction and the exponent bias @bias. */
-static inline uint32_t narrow(uint32_t mag, int bits, int bias)
+HALF_INLINE uint32_t narrow(uint32_t mag, int bits, int bias)
 {
 	const int drop = 23 - bits;
 	const uint32_t smallest = (uint32_t)(128 - bias) << 23; /* normal number */
@@ -90,7 +97,7 @@ static inline uint32_t narrow(uint32_t mag, int bits, int bias)
 	return mag < smallest ? sub : norm - ((uint32_t)(127 - bias) << bits);
 }
 
-static inline uint16_t f16_from_f32(float f)
+HALF_INLINE uint16_t f16_from_f32(float f)
 {
 	uint32_t u = f32_bits(f), mag = u & 0x7fffffff;
 	uint32_t r = mag >= f32_bits(65520.0f) ? 0x7c00 : narrow(mag, 10, 15);
@@ -98,7 +105,7 @@ static inline uint16_t f16_from_f32(float f)
 	return (uint16_t)(mag > F32_INF ? 0x7e00 : r | (u >> 16 & 0x8000));
 }
 
-static inline uint8_t e5m2_from_f32(float f)
+HALF_INLINE uint8_t e5m2_from_f32(float f)
 {
 	uint32_t u = f32_bits(f), mag = u & 0x7fffffff;
 	uint32_t r = mag >= f32_bits(57344.0f) ? 0x7b + (mag == F32_INF) : narrow(mag, 2, 15);
@@ -106,7 +113,7 @@ static inline uint8_t e5m2_from_f32(float f)
 	return (uint8_t)(mag > F32_INF ? 0x7e : r | (u >> 24 & 0x80));
 }
 
-static inline uint8_t e4m3_from_f32(float f)
+HALF_INLINE uint8_t e4m3_from_f32(float f)
 {
 	uint32_t u = f32_bits(f), mag = u & 0x7fffffff;
 	uint32_t r = mag >= f32_bits(448.0f) ? 0x7e : narrow(mag, 3, 7);
