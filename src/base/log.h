@@ -19,6 +19,7 @@ enum log_module {
 	LOG_EXEC = 1 << 5,
 	LOG_COMM = 1 << 6,
 	LOG_TOOL = 1 << 7,
+	LOG_CUDA = 1 << 8,
 	LOG_ALL = ~0,
 };
 

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA's driver, found at run time: one build runs with and without it. The types and values
+ * below are those of its stable interface (cuda.h), of which a test compares what it can. */
+#ifndef CUDA_DRIVER_H
+#define CUDA_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct cu_ctx;
+struct cu_stream;
+struct cu_module;
+struct cu_function;
+struct cu_event;
+struct cu_ipc_handle {
+	char bytes[64];
+};
+
+enum { CU_OK = 0, CU_NOT_READY = 600, CU_PEER_ENABLED = 704 };
+enum {
+	CU_DEVICE_SMS = 16,
+	CU_DEVICE_MAJOR = 75,
+	CU_DEVICE_MINOR = 76,
+};
+enum {
+	CU_POINTER_CONTEXT = 1,
+	CU_POINTER_TYPE = 2,
+	CU_POINTER_BUFFER_ID = 7,
+	CU_POINTER_ORDINAL = 9,
+	CU_POINTER_LEGACY_IPC = 10,
+	CU_POINTER_START = 11,
+	CU_POINTER_SIZE = 12,
+};
+enum { CU_TYPE_HOST = 1, CU_TYPE_DEVICE = 2 };
+enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };
+enum { CU_CAPTURE_NONE = 0 };
+enum { CU_CAPTURE_RELAXED = 2 };
+enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
+enum { CU_IPC_LAZY_PEER = 1 };
+
+struct cuda_driver {
+#define CU(name, symbol, params) int(*name) params;
+#include "cuda/driver.def"
+#undef CU
+};
+
+/* The driver, loaded and started at the first call; NULL when there is none or it does not work, with
+ * why in *@why (may be NULL; static). Any thread. */
+const struct cuda_driver *cuda_driver(const char **why);
+/* The same if this process has loaded the driver already: does not load it for programs that
+ * have nothing to do with a GPU. */
+const struct cuda_driver *cuda_driver_if_used(void);
+/* TAUT_OK, or the sentence "@what: error of the driver". */
+enum taut_status cuda_st(int result, const char *what);
+
+#endif

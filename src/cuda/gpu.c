@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cuda/module.h"
+#include "cuda/share.h"
+
+#define LL_DATA ((size_t)64 << 10)    /* largest message by ll */
+#define LL128_SHARE ((size_t)2 << 20) /* largest part of a message by ll128, if there is room */
+#define LL128_BUDGET ((size_t)16 << 20)
+#define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
+
+/* Where things lie in the mail; the same on every rank. */
+struct layout {
+	uint64_t acks, posts, ll, ll128, stage, bytes;
+	uint64_t ll_bytes, ll128_bytes; /* of an area */
+};
+
+struct gpu {
+	const struct cuda_driver *cu;
+	const struct gpu_module *module;
+	struct cu_ctx *ctx;
+	struct cu_stream *own; /* for set-up */
+	int rank, nranks;
+	int blocks; /* that may run at once */
+	struct layout at;
+	uint64_t mail, epochs, maps, ready; /* device memory */
+	struct share *share;		    /* NULL: one rank alone */
+	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
+	bool opened[GPU_MAX_RANKS];
+	uint32_t *words; /* host memory: stop, trouble */
+	bool called;
+	int last_capturing;
+	void *last_stream; /* of the last call */
+	struct cu_event *event;
+};
+
+enum { WORD_STOP, WORD_TROUBLE };
+
+static uint64_t up(uint64_t x, uint64_t to)
+{
+	return (x + to - 1) / to * to;
+}
+
+static struct layout layout_for(int n)
+{
+	struct layout l = { .ll_bytes = 2 * LL_DATA };
+	uint64_t areas = 2 * (uint64_t)n, most = up(LL128_SHARE * 128 / 120, GPU_LINE) * 2;
+
+	l.ll128_bytes = LL128_BUDGET / areas / (2 * GPU_LINE) * (2 * GPU_LINE);
+	if (l.ll128_bytes > most)
+		l.ll128_bytes = most;
+	l.posts = up((uint64_t)n * GPU_LINE, 4096);
+	l.ll = l.posts + (uint64_t)GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE;
+	l.ll128 = l.ll + areas * l.ll_bytes;
+	l.stage = l.ll128 + areas * l.ll128_bytes;
+	l.bytes = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
+	return l;
+}
+
+bool gpu_memory(const void *p)
+{
+	const struct cuda_driver *cu = p ? cuda_driver_if_used() : NULL;
+	int names[] = { CU_POINTER_TYPE };
+	unsigned type = 0;
+	void *values[] = { &type };
+
+	return cu && !cu->pointer_attributes(1, names, values, (uint64_t)(uintptr_t)p) && type == CU_TYPE_DEVICE;
+}
+
+/* --- making --- */
+static enum taut_status alloc_zeroed(uint64_t *out, struct gpu *g, size_t len, const char *what)
+{
+	enum taut_status st = cuda_st(g->cu->mem_alloc(out, len), what);
+
+	if (!st)
+		st = cuda_st(g->cu->memset8(*out, 0, len, g->own), what);
+	return st;
+}
+
+static enum taut_status alloc_all(struct gpu *g)
+{
+	void *words = NULL;
+	enum taut_status st = cuda_st(g->cu->stream_create(&g->own, CU_NON_BLOCKING), "a stream of taut's");
+
+	if (!st)
+		st = alloc_zeroed(&g->mail, g, g->at.bytes, "GPU memory for messages");
+	if (!st)
+		st = alloc_zeroed(&g->epochs, g, GPU_MAX_BLOCKS * sizeof(uint32_t), "GPU memory for counters");
+	if (!st)
+		st = alloc_zeroed(&g->maps, g, (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t),
+				  "GPU memory for addresses");
+	if (!st)
+		st = alloc_zeroed(&g->ready, g, GPU_MAX_PLACES * sizeof(uint32_t), "GPU memory for addresses");
+	if (!st)
+		st = cuda_st(g->cu->host_alloc(&words, 4096, CU_HOST_PORTABLE | CU_HOST_MAPPED),
+			     "host memory that the GPU addresses");
+	if (!st)
+		st = cuda_st(g->cu->event_create(&g->event, CU_EVENT_NO_TIMING), "an event of taut's");
+	if (!st) {
+		memset(words, 0, 4096);
+		g->words = words;
+		st = cuda_st(g->cu->stream_sync(g->own), "clearing GPU memory");
+	}
+	return st;
+}
+
+static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
+{
+	int device = 0;
+	enum taut_status st = cuda_st(g->cu->ctx_device(&device), "the GPU of the current context");
+
+	*card = (struct gpu_card){
+		.used = 1, .pid = (int32_t)getpid(), .ctx = (uint64_t)(uintptr_t)g->ctx, .mail = g->mail
+	};
+	if (!st)
+		st = cuda_st(g->cu->device_bus_id(card->bus, sizeof(card->bus), device), "the PCI address of a GPU");
+	if (!st)
+		st = cuda_st(g->cu->device_attribute(&card->sms, CU_DEVICE_SMS, device), "the size of a GPU");
+	if (!st)
+		st = cuda_st(g->cu->ipc_get(&card->handle, g->mail), "a handle of GPU memory for peers");
+	return st;
+}
+
+enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks)
+{
+	const struct cuda_driver *cu = cuda_driver_if_used();
+	struct cu_ctx *ctx = NULL;
+	struct gpu *g;
+	enum taut_status st;
+
+	*out = NULL;
+	memset(card, 0, sizeof(*card));
+	if (!cu || cu->ctx_current(&ctx) || !ctx)
+		return TAUT_OK;
+	if (nranks > GPU_MAX_RANKS)
+		return fail(TAUT_ERR_UNSUPPORTED, "GPU memory: %d ranks, at most %d so far", nranks, GPU_MAX_RANKS);
+	g = mem_calloc(1, sizeof(*g));
+	if (!g)
+		return fail(TAUT_ERR_NOMEM, "the GPU side of a communicator");
+	*g = (struct gpu){ .cu = cu, .ctx = ctx, .rank = rank, .nranks = nranks, .at = layout_for(nranks) };
+	st = gpu_module_get(&g->module, cu);
+	if (!st)
+		st = alloc_all(g);
+	if (!st)
+		st = fill_card(card, g);
+	if (st) {
+		gpu_close(g);
+		return st;
+	}
+	*out = g;
+	return TAUT_OK;
+}
+
+/* --- peers --- */
+static enum taut_status map_peer(struct gpu *g, const struct gpu_card *c, int r)
+{
+	char what[96];
+	int err;
+
+	snprintf(what, sizeof(what), "rank %d's GPU %s cannot be addressed from rank %d's", r, c->bus, g->rank);
+	if (c->pid != (int32_t)getpid()) {
+		enum taut_status st = cuda_st(g->cu->ipc_open(&g->peer[r], c->handle, CU_IPC_LAZY_PEER), what);
+
+		g->opened[r] = !st;
+		return st;
+	}
+	g->peer[r] = c->mail;
+	if ((struct cu_ctx *)(uintptr_t)c->ctx == g->ctx)
+		return TAUT_OK;
+	err = g->cu->ctx_enable_peer((struct cu_ctx *)(uintptr_t)c->ctx, 0);
+	return err == CU_PEER_ENABLED ? TAUT_OK : cuda_st(err, what);
+}
+
+/* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
+static int blocks_for(const struct gpu_card *cards, int n)
+{
+	int least = GPU_MAX_BLOCKS;
+
+	for (int r = 0; r < n; r++) {
+		int shared = 0;
+
+		for (int s = 0; s < n; s++)
+			shared += !strcmp(cards[r].bus, cards[s].bus);
+		if (cards[r].sms / shared < least)
+			least = cards[r].sms / shared;
+	}
+	return least < 1 ? 1 : least;
+}
+
+static enum taut_status open_share(struct gpu *g, void *table)
+{
+	struct share_args a = { .cu = g->cu,
+				.ctx = g->ctx,
+				.rank = g->rank,
+				.nranks = g->nranks,
+				.table = table,
+				.maps = g->maps,
+				.ready = g->ready };
+
+	return table ? share_open(&g->share, &a) : TAUT_OK;
+}
+
+enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table)
+{
+	struct cu_ctx *old;
+	enum taut_status st = TAUT_OK;
+
+	for (int r = 0; r < g->nranks; r++)
+		if (!cards[r].used)
+			return fail(TAUT_ERR_ARG,
+				    "rank %d has no current CUDA context and rank %d has one: make a GPU "
+				    "current on every rank before the communicator is created, or on none",
+				    r, g->rank);
+	g->blocks = blocks_for(cards, g->nranks);
+	g->cu->ctx_push(g->ctx);
+	for (int r = 0; r < g->nranks && !st; r++) {
+		if (r == g->rank)
+			g->peer[r] = g->mail;
+		else
+			st = map_peer(g, &cards[r], r);
+	}
+	if (!st)
+		st = open_share(g, table);
+	g->cu->ctx_pop(&old);
+	return st;
+}
+
+size_t gpu_bytes(const struct gpu *g)
+{
+	return g->at.bytes + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
+	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t);
+}
+
+void gpu_stop(struct gpu *g)
+{
+	__atomic_store_n(&g->words[WORD_STOP], 1, __ATOMIC_RELEASE);
+}
+
+enum taut_status gpu_check(const struct gpu *g, int *peer)
+{
+	uint32_t t = __atomic_load_n(&g->words[WORD_TROUBLE], __ATOMIC_ACQUIRE);
+
+	*peer = (int)t - 1;
+	return t ? TAUT_ERR_MISMATCH : TAUT_OK;
+}
+
+void gpu_close(struct gpu *g)
+{
+	struct cu_ctx *old;
+
+	if (!g)
+		return;
+	if (g->words)
+		gpu_stop(g);
+	g->cu->ctx_push(g->ctx);
+	if (g->called)
+		g->cu->ctx_sync(); /* the caller's streams may be gone */
+	share_close(g->share);
+	for (int r = 0; r < g->nranks; r++)
+		if (g->opened[r])
+			g->cu->ipc_close(g->peer[r]);
+	if (g->mail)
+		g->cu->mem_free(g->mail);
+	if (g->epochs)
+		g->cu->mem_free(g->epochs);
+	if (g->maps)
+		g->cu->mem_free(g->maps);
+	if (g->ready)
+		g->cu->mem_free(g->ready);
+	if (g->words)
+		g->cu->host_free(g->words);
+	if (g->event)
+		g->cu->event_destroy(g->event);
+	if (g->own)
+		g->cu->stream_destroy(g->own);
+	g->cu->ctx_pop(&old);
+	mem_free(g);
+}
+
+/* --- calls --- */
+static const uint8_t kinds[TAUT_TYPE_COUNT] = {
+	[TAUT_INT8] = GPU_S8,	    [TAUT_UINT8] = GPU_U8,	   [TAUT_INT32] = GPU_S32,
+	[TAUT_UINT32] = GPU_U32,    [TAUT_INT64] = GPU_S64,	   [TAUT_UINT64] = GPU_U64,
+	[TAUT_FLOAT16] = GPU_F16,   [TAUT_FLOAT32] = GPU_F32,	   [TAUT_FLOAT64] = GPU_F64,
+	[TAUT_BFLOAT16] = GPU_BF16, [TAUT_FLOAT8_E4M3] = GPU_E4M3, [TAUT_FLOAT8_E5M2] = GPU_E5M2,
+	[TAUT_INT16] = GPU_S16,	    [TAUT_UINT16] = GPU_U16,
+};
+static const uint8_t operations[TAUT_OP_COUNT] = {
+	[TAUT_SUM] = GPU_SUM, [TAUT_PROD] = GPU_PROD, [TAUT_MAX] = GPU_MAX, [TAUT_MIN] = GPU_MIN,
+	[TAUT_AVG] = GPU_SUM, [TAUT_BAND] = GPU_AND,  [TAUT_BOR] = GPU_OR,  [TAUT_BXOR] = GPU_XOR,
+};
+
+static struct gpu_shape shape_of(const struct gpu_request *op)
+{
+	switch (op->coll) {
+	case COLL_ALL_GATHER:
+		return (struct gpu_shape){ 0, 0, -1, -1 };
+	case COLL_REDUCE_SCATTER:
+		return (struct gpu_shape){ 1, 1, -1, -1 };
+	case COLL_BROADCAST:
+		return (struct gpu_shape){ 0, 0, op->root, -1 };
+	case COLL_REDUCE:
+		return (struct gpu_shape){ 1, 0, -1, op->root };
+	case COLL_GATHER:
+		return (struct gpu_shape){ 0, 0, -1, op->root };
+	case COLL_SCATTER:
+		return (struct gpu_shape){ 0, 1, op->root, -1 };
+	case COLL_ALL_TO_ALL:
+		return (struct gpu_shape){ 0, 1, -1, -1 };
+	default:
+		return (struct gpu_shape){ 1, 0, -1, -1 };
+	}
+}
+
+/* Copies go by words, whatever the type. */
+static struct gpu_value value_of(const struct gpu_request *op, const struct gpu_shape *shape, int nranks)
+{
+	struct gpu_value v = { .kind = GPU_U64, .op = GPU_COPY };
+
+	if (!shape->reduces)
+		return v;
+	v.kind = kinds[op->type];
+	v.op = operations[op->op < TAUT_OP_COUNT ? op->op : TAUT_SUM];
+	v.scaled = op->scaled;
+	memcpy(&v.scalar, op->scalar, sizeof(op->scalar));
+	v.divide = op->op == TAUT_AVG && !op->scaled ? (uint32_t)nranks : 0;
+	return v;
+}
+
+static enum gpu_kernel choose(const struct gpu *g, const struct gpu_request *op, size_t bytes)
+{
+	size_t line_data = g->at.ll128_bytes / GPU_LINE * 120;
+	bool all_reduce = op->coll == COLL_ALL_REDUCE || op->coll == COLL_BARRIER;
+
+	if (bytes <= LL_DATA && (g->nranks <= 4 || bytes <= LL_DATA / 4))
+		return KERNEL_LL;
+	if (all_reduce && (g->nranks > 2 || bytes > (size_t)512 << 10)) {
+		size_t share = (bytes / (size_t)g->nranks + 32) * 2;
+
+		return share <= line_data ? KERNEL_LL128_TWO : KERNEL_BULK;
+	}
+	return bytes <= line_data && bytes <= (size_t)1 << 20 ? KERNEL_LL128 : KERNEL_BULK;
+}
+
+static int clamp(size_t want, int most)
+{
+	return want < 1 ? 1 : want > (size_t)most ? most : (int)want;
+}
+
+/* Threads that carry data, by the block, and blocks. What was measured best on two H200; docs/BENCHMARKS.md. */
+static void grid_of(const struct gpu *g, enum gpu_kernel k, size_t bytes, int *blocks, int *threads)
+{
+	const int clerks = 32;
+
+	switch (k) {
+	case KERNEL_LL:
+		*blocks = clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32);
+		*threads = bytes <= 256 ? 32 + clerks : 256 + clerks;
+		break;
+	case KERNEL_LL128:
+		*threads = 512 + clerks;
+		*blocks = clamp(bytes / 120 / 32, g->blocks);
+		break;
+	case KERNEL_LL128_TWO:
+		*threads = 512 + clerks;
+		*blocks = clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks);
+		break;
+	default:
+		*threads = 512;
+		*blocks = clamp(bytes / (32 << 10), g->blocks);
+	}
+}
+
+static void fill_call(struct gpu_call *c, const struct gpu *g, uint32_t sig)
+{
+	*c = (struct gpu_call){ .rank = g->rank,
+				.nranks = g->nranks,
+				.sig = sig,
+				.epochs = (uint32_t *)(uintptr_t)g->epochs,
+				.stop = &g->words[WORD_STOP],
+				.trouble = &g->words[WORD_TROUBLE],
+				.acks = g->at.acks,
+				.posts = g->at.posts,
+				.ll = g->at.ll,
+				.ll128 = g->at.ll128,
+				.ll_bytes = g->at.ll_bytes,
+				.ll128_bytes = g->at.ll128_bytes };
+	for (int r = 0; r < g->nranks; r++)
+		c->mail[r] = (char *)(uintptr_t)g->peer[r];
+}
+
+/* The calls of a communicator run one after the other, whatever their streams: what a graph holds follows
+ * the rest of that graph only. */
+static enum taut_status follow_last(struct gpu *g, void *stream)
+{
+	int capturing = CU_CAPTURE_NONE;
+	enum taut_status st = TAUT_OK;
+
+	if (g->called && stream == g->last_stream)
+		return TAUT_OK;
+	g->cu->stream_capturing(stream, &capturing);
+	if (g->called && capturing == g->last_capturing) {
+		st = cuda_st(g->cu->event_record(g->event, g->last_stream), "the end of the last call");
+		if (!st)
+			st = cuda_st(g->cu->stream_wait_event(stream, g->event, 0), "waiting for the last call");
+	}
+	g->called = true;
+	g->last_stream = stream;
+	g->last_capturing = capturing;
+	return st;
+}
+
+static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size_t bytes, void *stream)
+{
+	struct gpu_bulk_args a = { .maps = (const uint64_t *)(uintptr_t)g->maps,
+				   .ready = (const uint32_t *)(uintptr_t)g->ready,
+				   .stage = g->at.stage,
+				   .stage_bytes = STAGE_BYTES };
+	enum gpu_kernel k = choose(g, op, bytes);
+	void *params[] = { k == KERNEL_BULK ? (void *)&a : (void *)&a.direct };
+	int blocks, threads;
+
+	fill_call(&a.direct.call, g, op->sig);
+	a.direct.shape = shape_of(op);
+	a.direct.value = value_of(op, &a.direct.shape, g->nranks);
+	a.direct.in = op->in;
+	a.direct.out = op->out;
+	a.direct.bytes = bytes;
+	if (k == KERNEL_BULK && g->share) {
+		a.in = share_find(g->share, op->in);
+		a.out = share_find(g->share, op->out);
+	}
+	grid_of(g, k, bytes, &blocks, &threads);
+	return cuda_st(g->cu->launch(g->module->f[k][a.direct.value.kind], (unsigned)blocks, 1, 1, (unsigned)threads, 1,
+				     1, 0, stream, params, NULL),
+		       "launching a collective");
+}
+
+enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream)
+{
+	size_t bytes = op->count * taut_type_size(op->type);
+	struct cu_ctx *old;
+	enum taut_status st;
+
+	if (!bytes)
+		return TAUT_OK;
+	g->cu->ctx_push(g->ctx);
+	st = follow_last(g, stream);
+	if (!st)
+		st = launch(g, op, bytes, stream);
+	g->cu->ctx_pop(&old);
+	return st;
+}
+
+enum taut_status gpu_wait(struct gpu *g, void *stream)
+{
+	struct cu_ctx *old;
+	enum taut_status st;
+
+	g->cu->ctx_push(g->ctx);
+	st = cuda_st(g->cu->stream_sync(stream), "waiting for a collective");
+	g->cu->ctx_pop(&old);
+	return st;
+}

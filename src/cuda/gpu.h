@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU side of one rank of a communicator: memory that its peers may address, where theirs is,
+ * and the launch of collectives. Ranks are on one machine and their GPUs address each other; a rank is a process, or a
+ * thread with a GPU of its own, or one of several ranks of a GPU.
+ *
+ * Making one takes two steps, with an exchange of cards between them by the caller: gpu_open(), then
+ * gpu_connect(). The context that is current at gpu_open() is the rank's from then on. Calls are in order
+ * on the caller's stream and return at once; one thread at a time uses a gpu. */
+#ifndef CUDA_GPU_H
+#define CUDA_GPU_H
+
+#include "cuda/driver.h"
+#include "cuda/kernels/kernels.h"
+#include "sched/sched.h"
+
+struct gpu;
+
+/* What the others must know of a rank; the same size on all, bytes of this process. */
+struct gpu_card {
+	int32_t used; /* 0: this rank has no GPU */
+	int32_t pid;
+	int32_t sms;		     /* multiprocessors */
+	char bus[24];		     /* PCI address: ranks with the same share a GPU */
+	uint64_t ctx, mail;	     /* addresses in that process */
+	struct cu_ipc_handle handle; /* of mail */
+};
+
+/* A call, as comm gives it: counts in elements. */
+struct gpu_request {
+	enum sched_coll coll;
+	const void *in;
+	void *out;
+	size_t count;
+	enum taut_type type;
+	enum taut_op op; /* TAUT_AVG too, but no user's */
+	int root;
+	bool scaled;
+	unsigned char scalar[8];
+	uint32_t sig;
+};
+
+/* Is @p memory of a GPU? Cheap: no driver, no GPU memory. */
+bool gpu_memory(const void *p);
+/* *@out NULL and card->used 0 when this thread has no current context: then the rank has no GPU. */
+enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks);
+/* @cards: of all ranks. @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
+enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table);
+/* Bytes of GPU memory that @g holds. */
+size_t gpu_bytes(const struct gpu *g);
+enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream);
+/* Until all on @stream is done. */
+enum taut_status gpu_wait(struct gpu *g, void *stream);
+/* TAUT_ERR_MISMATCH with *@peer set when a kernel has met another call there. */
+enum taut_status gpu_check(const struct gpu *g, int *peer);
+/* Kernels that wait end; what they were to write is not defined. Any thread. */
+void gpu_stop(struct gpu *g);
+/* Waits for its kernels; no peer may use its memory any more. NULL is allowed. */
+void gpu_close(struct gpu *g);
+
+#endif

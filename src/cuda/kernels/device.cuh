@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels need of the machine: threads, flags, wide accesses. With GPU_EMULATE the same
+ * kernels are compiled for the processor, a thread for each block: the protocols can be tested
+ * without a GPU. */
+#ifndef CUDA_KERNELS_DEVICE_H
+#define CUDA_KERNELS_DEVICE_H
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cuda/kernels/kernels.h"
+
+struct alignas(16) vec16 {
+	uint64_t x, y;
+};
+
+#ifdef GPU_EMULATE
+#include <sched.h>
+
+#define DEVICE static inline
+#define OUTLINE static
+#define SPECIAL inline /* of a template: may not be static */
+#define KERNEL(name, args, threads) extern "C" void name(const args a)
+#define CLERKS 0
+#define LANES_OF_LINE 1 /* threads that hold a 128-byte line together */
+
+struct emulated_block {
+	unsigned index, count;
+};
+extern thread_local emulated_block emulated;
+
+DEVICE unsigned block_index()
+{
+	return emulated.index;
+}
+DEVICE unsigned block_count()
+{
+	return emulated.count;
+}
+DEVICE unsigned thread_index()
+{
+	return 0;
+}
+DEVICE unsigned thread_count()
+{
+	return 1;
+}
+DEVICE void block_sync()
+{
+}
+DEVICE bool any_of_warp(bool x)
+{
+	return x;
+}
+DEVICE uint32_t load_host(const uint32_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+DEVICE void store_host(uint32_t *p, uint32_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+DEVICE uint64_t load_word(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+DEVICE void store_word(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+DEVICE uint64_t load_word_acquire(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+DEVICE void store_word_release(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+/* One access on the GPU. Here the second half, which may be the flag of all, is written last and read first. */
+DEVICE void store_flagged(void *p, vec16 v)
+{
+	__atomic_store_n((uint64_t *)p, v.x, __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)p + 1, v.y, __ATOMIC_RELEASE);
+}
+DEVICE vec16 load_flagged(const void *p)
+{
+	vec16 v;
+
+	v.y = __atomic_load_n((const uint64_t *)p + 1, __ATOMIC_ACQUIRE);
+	v.x = __atomic_load_n((const uint64_t *)p, __ATOMIC_ACQUIRE);
+	return v;
+}
+DEVICE void relax()
+{
+	sched_yield();
+}
+#else
+#define DEVICE static __device__ __forceinline__
+#define OUTLINE static __device__ __noinline__ /* rare or large: once a kernel */
+#define SPECIAL __device__ __forceinline__
+#define KERNEL(name, args, threads)                                                                                    \
+	extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
+#define LANES_OF_LINE 8
+#define CLERKS 32 /* threads of a block that carry no data: call.h */
+
+DEVICE unsigned block_index()
+{
+	return blockIdx.x;
+}
+DEVICE unsigned block_count()
+{
+	return gridDim.x;
+}
+DEVICE unsigned thread_index()
+{
+	return threadIdx.x;
+}
+DEVICE unsigned thread_count()
+{
+	return blockDim.x;
+}
+DEVICE void block_sync()
+{
+	__syncthreads();
+}
+DEVICE bool any_of_warp(bool x)
+{
+	return __any_sync(~0u, x);
+}
+DEVICE uint32_t load_host(const uint32_t *p)
+{
+	return *(const volatile uint32_t *)p;
+}
+DEVICE void store_host(uint32_t *p, uint32_t v)
+{
+	*(volatile uint32_t *)p = v;
+}
+DEVICE uint64_t load_word(const uint64_t *p)
+{
+	return *(const volatile uint64_t *)p;
+}
+DEVICE void store_word(uint64_t *p, uint64_t v)
+{
+	*(volatile uint64_t *)p = v;
+}
+DEVICE uint64_t load_word_acquire(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.acquire.sys.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+DEVICE void store_word_release(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.sys.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+}
+DEVICE void store_flagged(void *p, vec16 v)
+{
+	asm volatile("st.volatile.global.v2.u64 [%0],{%1,%2};" ::"l"(p), "l"(v.x), "l"(v.y) : "memory");
+}
+DEVICE vec16 load_flagged(const void *p)
+{
+	vec16 v;
+
+	asm volatile("ld.volatile.global.v2.u64 {%0,%1},[%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
+	return v;
+}
+DEVICE void relax()
+{
+}
+#endif
+
+#endif

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Large messages between ranks that address each other's memory: every block reads its part of the buffers
+ * of all ranks that matter, reduces in rank order and writes to the buffers of all that want the result.
+ * One form serves every collective: see task_of().
+ *
+ * First each block tells its like on the other ranks where the buffers are; if all are published, the block works on
+ * them in place, between a barrier before and one after. Else all ranks work in slices over pieces
+ * of memory that they share anyway: copy in, barrier, the same work, barrier, copy out. As all ranks see the
+ * same words, all decide alike.
+ *
+ * Traffic over the links, two ranks, all-reduce of S bytes: S / 2 read and S / 2 written by each. */
+#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/value.cuh"
+
+#define THREADS 512
+
+#ifdef GPU_EMULATE
+#define SHARED static thread_local
+#else
+#define SHARED __shared__
+#endif
+
+/* --- posts: words of call, so that each can be told from those of the call before --- */
+enum {
+	POST_SIG,
+	POST_IN,
+	POST_IN_LO,
+	POST_IN_HI,
+	POST_OUT,
+	POST_OUT_LO,
+	POST_OUT_HI,
+	POST_SCALAR_LO,
+	POST_SCALAR_HI,
+	POST_BARRIER,
+	POST_WORDS
+};
+
+/* The addresses of all ranks' buffers here, once agreed. */
+struct shared_places {
+	uint32_t post[GPU_MAX_RANKS][POST_WORDS];
+	const char *in[GPU_MAX_RANKS];
+	char *out[GPU_MAX_RANKS];
+	uint64_t scalar[GPU_MAX_RANKS];
+	int good, direct, scaled;
+};
+
+DEVICE uint64_t *post_at(const gpu_call &c, int at, int by)
+{
+	return (uint64_t *)(c.mail[at] + c.posts + ((uint64_t)block_index() * GPU_MAX_RANKS + (uint64_t)by) * GPU_LINE);
+}
+
+DEVICE uint32_t post_value(const gpu_bulk_args &a, int word)
+{
+	switch (word) {
+	case POST_SIG:
+		return a.direct.call.sig;
+	case POST_IN:
+		return a.ready[a.in.number] ? a.in.number : 0;
+	case POST_IN_LO:
+		return (uint32_t)a.in.offset;
+	case POST_IN_HI:
+		return (uint32_t)(a.in.offset >> 32);
+	case POST_OUT:
+		return a.ready[a.out.number] ? a.out.number : 0;
+	case POST_OUT_LO:
+		return (uint32_t)a.out.offset;
+	case POST_OUT_HI:
+		return (uint32_t)(a.out.offset >> 32);
+	case POST_SCALAR_LO:
+		return (uint32_t)a.direct.value.scalar;
+	default:
+		return (uint32_t)(a.direct.value.scalar >> 32);
+	}
+}
+
+/* Every word with the number of the call in its upper half. */
+DEVICE void exchange_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
+{
+	const gpu_call &c = a.direct.call;
+	unsigned n = (unsigned)c.nranks * POST_BARRIER;
+
+	for (unsigned x = thread_index(); x < n; x += thread_count()) {
+		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
+
+		store_word(post_at(c, p, c.rank) + w, (uint64_t)epoch << 32 | post_value(a, w));
+	}
+	for (unsigned x = thread_index(); x < n; x += thread_count()) {
+		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
+		uint64_t *at = post_at(c, c.rank, p) + w, v;
+		uint32_t spins = 0;
+
+		while ((uint32_t)((v = load_word(at)) >> 32) != epoch) {
+			if (!keep_waiting(c, spins)) {
+				s->good = 0;
+				return;
+			}
+		}
+		s->post[p][w] = (uint32_t)v;
+	}
+}
+
+DEVICE char *find(const gpu_bulk_args &a, int p, const uint32_t *post, int first)
+{
+	uint64_t base = a.maps[(uint64_t)p * GPU_MAX_PLACES + post[first]];
+
+	return (char *)(base + ((uint64_t)post[first + 2] << 32 | post[first + 1]));
+}
+
+DEVICE bool has_in(const gpu_shape &s, int rank)
+{
+	return s.from < 0 || s.from == rank;
+}
+
+DEVICE bool has_out(const gpu_shape &s, int rank)
+{
+	return s.to < 0 || s.to == rank;
+}
+
+/* Finds the buffers of all ranks. False: the call is over. */
+DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
+{
+	const gpu_call &c = a.direct.call;
+
+	if (thread_index() == 0)
+		s->good = s->direct = 1;
+	block_sync();
+	exchange_posts(a, epoch, s);
+	block_sync();
+	for (int p = (int)thread_index(); p < c.nranks && s->good; p += (int)thread_count()) {
+		const uint32_t *post = s->post[p];
+
+		if (post[POST_SIG] != c.sig) {
+			store_host(c.trouble, (uint32_t)p + 1);
+			s->good = 0;
+		}
+		if ((has_in(a.direct.shape, p) && !post[POST_IN]) || (has_out(a.direct.shape, p) && !post[POST_OUT]))
+			s->direct = 0;
+	}
+	block_sync();
+	if (thread_index() == 0)
+		s->scaled = s->direct && a.direct.value.scaled;
+	for (int p = (int)thread_index(); p < c.nranks && s->good; p += (int)thread_count()) {
+		uint64_t stage = a.stage + (uint64_t)block_index() * 2 * a.stage_bytes;
+
+		s->in[p] = p == c.rank && s->direct ? a.direct.in
+			   : s->direct		    ? (has_in(a.direct.shape, p) ? find(a, p, s->post[p], POST_IN) : 0)
+						    : c.mail[p] + stage;
+		s->out[p] = p == c.rank && s->direct ? a.direct.out
+			    : s->direct ? (has_out(a.direct.shape, p) ? find(a, p, s->post[p], POST_OUT) : 0)
+					: c.mail[p] + stage + a.stage_bytes;
+		s->scalar[p] = (uint64_t)s->post[p][POST_SCALAR_HI] << 32 | s->post[p][POST_SCALAR_LO];
+	}
+	block_sync();
+	return s->good;
+}
+
+/* All ranks' blocks of this number have come to their barrier @k of the call. */
+DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, uint32_t k, shared_places *s)
+{
+	const gpu_call &c = a.direct.call;
+	uint64_t mark = (uint64_t)epoch << 32 | k;
+
+	block_sync();
+	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count())
+		if (p != c.rank)
+			store_word_release(post_at(c, p, c.rank) + POST_BARRIER, mark);
+	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count()) {
+		uint32_t spins = 0;
+
+		while (p != c.rank && (int64_t)(load_word_acquire(post_at(c, c.rank, p) + POST_BARRIER) - mark) < 0) {
+			if (!keep_waiting(c, spins)) {
+				s->good = 0;
+				break;
+			}
+		}
+	}
+	block_sync();
+	return s->good;
+}
+
+/* --- the work --- */
+/* v = reduction over sources of in[s][in_at + x], stored to out[d][out_at + x] of all destinations. */
+struct task {
+	int first_src, nsrc, first_dst, ndst;
+	uint64_t in_at, out_at, bytes;
+};
+
+DEVICE uint64_t round_up(uint64_t x, uint64_t to)
+{
+	return (x + to - 1) / to * to;
+}
+
+/* Share @r of @n of @bytes, in whole lines. */
+DEVICE void cut(uint64_t *at, uint64_t *len, uint64_t bytes, uint64_t r, uint64_t n)
+{
+	uint64_t each = round_up((bytes + n - 1) / n, GPU_LINE), from = each * r < bytes ? each * r : bytes;
+
+	*at = from;
+	*len = bytes - from < each ? bytes - from : each;
+}
+
+/* Who shares the work of a piece with many receivers: all, each a part. */
+DEVICE bool is_shared(const gpu_shape &s)
+{
+	return !s.scatters && (s.reduces || s.from >= 0);
+}
+
+/*               sources  destinations  part of the piece     in at       out at
+ * all_reduce     all      all           share of this rank
+ * reduce         all      root          share of this rank
+ * broadcast      root     all           share of this rank
+ * reduce_scatter all      this rank     whole                 block of me
+ * scatter        root     this rank     whole                 block of me
+ * all_gather     me       all           whole                             block of me
+ * gather         me       root          whole                             block of me
+ * all_to_all     me       each in turn  whole                 its block   block of me */
+/* @stride: from block to block of a buffer. */
+DEVICE task task_of(const gpu_direct_args &a, int turn, uint64_t at, uint64_t bytes, uint64_t stride)
+{
+	const gpu_shape &s = a.shape;
+	int me = a.call.rank, n = a.call.nranks;
+	task t = { 0, n, 0, n, at, at, bytes };
+
+	if (is_shared(s)) {
+		uint64_t from, len;
+
+		cut(&from, &len, bytes, (uint64_t)me, (uint64_t)n);
+		t.in_at = t.out_at = at + from;
+		t.bytes = len;
+	}
+	if (!s.reduces) {
+		t.first_src = s.from < 0 ? me : s.from;
+		t.nsrc = 1;
+	}
+	if (s.to >= 0) {
+		t.first_dst = s.to;
+		t.ndst = 1;
+	}
+	if (s.scatters && (s.reduces || s.from >= 0)) {
+		t.first_dst = me;
+		t.ndst = 1;
+		t.in_at += (uint64_t)me * stride;
+	}
+	if (s.scatters && !s.reduces && s.from < 0) {
+		t.first_dst = turn;
+		t.ndst = 1;
+		t.in_at += (uint64_t)turn * stride;
+	}
+	if (!s.reduces && s.from < 0)
+		t.out_at += (uint64_t)me * stride;
+	return t;
+}
+
+DEVICE vec16 get16(const char *p)
+{
+	return *(const vec16 *)p;
+}
+
+template <int K> struct pair_of_packs {
+	pack<K> lo, hi;
+};
+
+/* 16 bytes of rank @r's input, multiplied where that is still to be done. */
+template <int K> DEVICE vec16 in16(const shared_places *s, int r, uint64_t at)
+{
+	vec16 v = get16(s->in[r] + at);
+
+	if (s->scaled) {
+		v.x = scaled_word<K>(v.x, s->scalar[r]);
+		v.y = scaled_word<K>(v.y, s->scalar[r]);
+	}
+	return v;
+}
+
+template <int K> DEVICE uint64_t in8(const shared_places *s, int r, uint64_t at, uint64_t i, uint64_t bytes)
+{
+	uint64_t w = get_word(s->in[r] + at, i, bytes);
+
+	return s->scaled ? scaled_word<K>(w, s->scalar[r]) : w;
+}
+
+/* @U pieces of 16 bytes, @step apart. */
+template <int K, int OP, int U>
+DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x, uint64_t step)
+{
+	const gpu_value &v = a.direct.value;
+	vec16 w[U];
+
+	if (t.nsrc == 1) {
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			w[u] = in16<K>(s, t.first_src, t.in_at + x + u * step);
+	} else {
+		pair_of_packs<K> sum[U];
+
+#pragma unroll
+		for (int u = 0; u < U; u++) {
+			vec16 q = in16<K>(s, 0, t.in_at + x + u * step);
+
+			sum[u].lo = pack_of<K>(q.x);
+			sum[u].hi = pack_of<K>(q.y);
+		}
+		for (int r = 1; r < t.nsrc; r++) {
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				w[u] = in16<K>(s, r, t.in_at + x + u * step);
+#pragma unroll
+			for (int u = 0; u < U; u++) {
+				pack_add<K, OP>(sum[u].lo, w[u].x, v);
+				pack_add<K, OP>(sum[u].hi, w[u].y, v);
+			}
+		}
+#pragma unroll
+		for (int u = 0; u < U; u++) {
+			w[u].x = word_of(sum[u].lo, v);
+			w[u].y = word_of(sum[u].hi, v);
+		}
+	}
+	for (int d = 0; d < t.ndst; d++) {
+		char *to = s->out[t.first_dst + d] + t.out_at + x;
+
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			*(vec16 *)(to + u * step) = w[u];
+	}
+}
+
+/* Two ranks, each other's sum: the peer's words are asked for first, as they come from far. */
+template <int K, int U>
+DEVICE void move_pair(const gpu_bulk_args &a, const char *x, const char *y, bool own_first, char *to, char *far,
+		      uint64_t step)
+{
+	vec16 mine[U], theirs[U];
+
+#pragma unroll
+	for (int u = 0; u < U; u++)
+		theirs[u] = get16(y + u * step);
+#pragma unroll
+	for (int u = 0; u < U; u++)
+		mine[u] = get16(x + u * step);
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		vec16 p = own_first ? mine[u] : theirs[u], q = own_first ? theirs[u] : mine[u];
+		pack<K> lo = pack_of<K>(p.x), hi = pack_of<K>(p.y);
+
+		pack_add<K, GPU_SUM>(lo, q.x, a.direct.value);
+		pack_add<K, GPU_SUM>(hi, q.y, a.direct.value);
+		p.x = word_of(lo, a.direct.value);
+		p.y = word_of(hi, a.direct.value);
+		*(vec16 *)(far + u * step) = p;
+		*(vec16 *)(to + u * step) = p;
+	}
+}
+
+template <int K> struct unroll_of {
+	enum { U = sizeof(typename of_kind<K>::E) >= 4 ? 8 : sizeof(typename of_kind<K>::E) == 2 ? 4 : 2 };
+};
+
+template <int K> DEVICE uint64_t move_pairs(const gpu_bulk_args &a, const shared_places *s, const task &t)
+{
+	enum { U = unroll_of<K>::U };
+	int me = a.direct.call.rank;
+	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
+
+	for (; x + (U - 1) * step + 16 <= t.bytes; x += U * step)
+		move_pair<K, U>(a, s->in[me] + t.in_at + x, s->in[1 - me] + t.in_at + x, me == 0,
+				s->out[me] + t.out_at + x, s->out[1 - me] + t.out_at + x, step);
+	return x;
+}
+
+/* A byte at a time, for buffers that do not lie alike, and for ends. */
+template <int K> OUTLINE void move_words(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t from)
+{
+	const gpu_value &v = a.direct.value;
+
+	for (uint64_t i = from / 8 + thread_index(); i < (t.bytes + 7) / 8; i += thread_count()) {
+		uint64_t w = in8<K>(s, t.first_src, t.in_at, i, t.bytes);
+
+		if (t.nsrc > 1) {
+			pack<K> sum = pack_of<K>(w);
+
+			for (int r = 1; r < t.nsrc; r++)
+				pack_add<K, ANY>(sum, in8<K>(s, r, t.in_at, i, t.bytes), v);
+			w = word_of(sum, v);
+		}
+		for (int d = 0; d < t.ndst; d++)
+			put_word(s->out[t.first_dst + d] + t.out_at, i, t.bytes, w);
+	}
+}
+
+DEVICE bool lies_well(const shared_places *s, const task &t)
+{
+	uintptr_t bits = t.in_at;
+	uintptr_t out_bits = t.out_at;
+
+	for (int r = 0; r < t.nsrc; r++)
+		if (((uintptr_t)s->in[t.first_src + r] + bits) & 15)
+			return false;
+	for (int d = 0; d < t.ndst; d++)
+		if (((uintptr_t)s->out[t.first_dst + d] + out_bits) & 15)
+			return false;
+	return true;
+}
+
+template <int K, int OP, int U>
+DEVICE uint64_t move_all(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x)
+{
+	uint64_t step = (uint64_t)thread_count() * 16;
+
+#pragma unroll 1
+	for (; x + (U - 1) * step + 16 <= t.bytes; x += U * step)
+		move_some<K, OP, U>(a, s, t, x, step);
+	return x;
+}
+
+template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t)
+{
+	enum { U = unroll_of<K>::U };
+	bool sum = t.nsrc == 1 || a.direct.value.op == GPU_SUM;
+	uint64_t x = (uint64_t)thread_index() * 16;
+
+	if (!t.bytes || (t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at))
+		return;
+	if (!lies_well(s, t)) {
+		move_words<K>(a, s, t, 0);
+		return;
+	}
+	if (sum && t.nsrc == 2 && t.ndst == 2 && !s->scaled)
+		x = move_pairs<K>(a, s, t);
+	else if (sum)
+		x = move_all<K, GPU_SUM, U>(a, s, t, x);
+	move_all<K, ANY, 1>(a, s, t, x);
+	move_words<K>(a, s, t, t.bytes / 16 * 16);
+}
+
+template <int K>
+DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, uint64_t bytes, uint64_t stride)
+{
+	const gpu_direct_args &d = a.direct;
+	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
+	int me = d.call.rank;
+
+	if (!each) {
+		if (is_shared(d.shape) || d.shape.to < 0 || (d.shape.reduces ? receives(d.shape, me) : true))
+			move<K>(a, s, task_of(d, 0, at, bytes, stride));
+		return;
+	}
+	for (int k = 0; k < d.call.nranks; k++)
+		move<K>(a, s, task_of(d, (me + k) % d.call.nranks, at, bytes, stride));
+}
+
+/* --- by way of the stage --- */
+DEVICE int blocks_of_in(const gpu_direct_args &d)
+{
+	return d.shape.scatters ? d.call.nranks : 1;
+}
+
+DEVICE int blocks_of_out(const gpu_direct_args &d)
+{
+	return d.shape.reduces || d.shape.from >= 0 ? 1 : d.call.nranks;
+}
+
+OUTLINE void copy_piece(char *to, const char *from, uint64_t bytes)
+{
+	uint64_t x = 0;
+
+	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
+		for (x = (uint64_t)thread_index() * 16; x + 16 <= bytes; x += (uint64_t)thread_count() * 16)
+			*(vec16 *)(to + x) = get16(from + x);
+		x = bytes / 16 * 16;
+	}
+	for (uint64_t i = x / 8 + thread_index(); i < (bytes + 7) / 8; i += thread_count())
+		put_word(to, i, bytes, get_word(from, i, bytes));
+}
+
+template <int K> DEVICE void copy_in(const gpu_bulk_args &a, char *to, uint64_t at, uint64_t bytes, uint64_t stride)
+{
+	const gpu_direct_args &d = a.direct;
+
+	for (int b = 0; b < blocks_of_in(d); b++) {
+		const char *from = d.in + (uint64_t)b * d.bytes + at;
+		char *piece = to + (uint64_t)b * stride;
+
+		if (!d.value.scaled) {
+			copy_piece(piece, from, bytes);
+			continue;
+		}
+		for (uint64_t i = thread_index(); i < (bytes + 7) / 8; i += thread_count())
+			put_word(piece, i, bytes, scaled_word<K>(get_word(from, i, bytes), d.value.scalar));
+	}
+}
+
+/* Blocks that nobody wrote are left alone: this rank's own are in place when in and out are the same. */
+DEVICE void copy_out(const gpu_bulk_args &a, const char *from, uint64_t at, uint64_t bytes, uint64_t stride)
+{
+	const gpu_direct_args &d = a.direct;
+
+	for (int b = 0; b < blocks_of_out(d); b++)
+		copy_piece(d.out + (uint64_t)b * d.bytes + at, from + (uint64_t)b * stride, bytes);
+}
+
+template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, uint64_t at, uint64_t len)
+{
+	const gpu_direct_args &d = a.direct;
+	int me = d.call.rank, in = blocks_of_in(d), out = blocks_of_out(d);
+	uint64_t slice = a.stage_bytes / (uint64_t)(in > out ? in : out) / GPU_LINE * GPU_LINE, n;
+	uint32_t k = 0;
+
+	for (uint64_t done = 0; done < len; done += n) {
+		n = len - done < slice ? len - done : slice;
+		if (has_in(d.shape, me))
+			copy_in<K>(a, (char *)s->in[me], at + done, n, slice);
+		if (!barrier(a, epoch, ++k, s))
+			return;
+		work<K>(a, s, 0, n, slice);
+		if (!barrier(a, epoch, ++k, s))
+			return;
+		if (has_out(d.shape, me))
+			copy_out(a, s->out[me], at + done, n, slice);
+	}
+}
+
+template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
+{
+	SHARED shared_places s;
+	const gpu_direct_args &d = a.direct;
+	uint32_t epoch = call_number(d.call);
+	uint64_t at, len;
+
+	call_begin(d.call, epoch, thread_index(), thread_count());
+	cut(&at, &len, d.bytes, block_index(), block_count());
+	if (meet(a, epoch, &s)) {
+		if (s.direct) {
+			work<K>(a, &s, at, len, d.bytes);
+			barrier(a, epoch, 1, &s);
+		} else {
+			staged<K>(a, &s, epoch, at, len);
+		}
+	}
+	call_end(d.call, epoch);
+}
+
+#define KERNELS(kind)                                                                                                  \
+	KERNEL(bulk_##kind, gpu_bulk_args, THREADS)                                                                    \
+	{                                                                                                              \
+		bulk_run<kind>(a);                                                                                     \
+	}
+
+KERNELS(GPU_U8)
+KERNELS(GPU_U16)
+KERNELS(GPU_U32)
+KERNELS(GPU_U64)
+KERNELS(GPU_S8)
+KERNELS(GPU_S16)
+KERNELS(GPU_S32)
+KERNELS(GPU_S64)
+KERNELS(GPU_F16)
+KERNELS(GPU_BF16)
+KERNELS(GPU_F32)
+KERNELS(GPU_F64)
+KERNELS(GPU_E4M3)
+KERNELS(GPU_E5M2)

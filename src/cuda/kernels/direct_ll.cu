@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small messages between ranks that address each other: every word, or every line of 128 bytes,
+ * carries its flag, so that one trip is all there is: no barrier, no fence.
+ *
+ *   ll     16 bytes: 4 data, 4 flag, 4 data, 4 flag. Any wire. Twice the bytes.
+ *   ll128  a line: 120 data, 8 flag, written by 8 threads of a warp at once: needs a link that keeps
+ *          lines whole (NVLink does). 128 / 120 of the bytes.
+ *
+ * One shot: every rank sends its piece to every receiver and reduces what comes, in rank order: any
+ * collective. Two shot (all-reduce): rank r reduces part r of all and sends it to all.
+ *
+ * Two areas for each sender, used by turns: before a rank writes the area of call e it knows that its peer
+ * has finished call e - 2 (call.h). Threads: any number of blocks of whole warps; a word is read, sent and
+ * written by one thread, so that in and out may be the same. */
+#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/value.cuh"
+
+#define THREADS (512 + CLERKS)
+#define AHEAD 4 /* messages that a thread looks for at once */
+
+/* --- ll --- */
+DEVICE vec16 ll_pack(uint64_t w, uint32_t flag)
+{
+	uint64_t f = (uint64_t)flag << 32;
+	vec16 v = { (uint32_t)w | f, w >> 32 | f };
+
+	return v;
+}
+
+DEVICE bool ll_ready(vec16 v, uint32_t flag)
+{
+	return (uint32_t)(v.x >> 32) == flag && (uint32_t)(v.y >> 32) == flag;
+}
+
+DEVICE uint64_t ll_unpack(vec16 v)
+{
+	return (uint32_t)v.x | v.y << 32;
+}
+
+template <int K> DEVICE uint64_t own_word(const gpu_direct_args &a, const char *piece, uint64_t i)
+{
+	uint64_t w = get_word(piece, i, a.bytes);
+
+	return a.value.scaled ? scaled_word<K>(w, a.value.scalar) : w;
+}
+
+/* The first word is asked for before it is known that there is room: both come from far. */
+template <int K> DEVICE void ll_send(const gpu_direct_args &a, uint32_t epoch, uint64_t first, uint64_t step)
+{
+	const gpu_call &c = a.call;
+	uint64_t words = (a.bytes + 7) / 8;
+
+	for (int k = 1; k < c.nranks; k++) {
+		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		const char *piece = piece_for(a, p);
+		char *area = ll_area(c, p, c.rank, epoch);
+		uint64_t w;
+
+		if (!receives(a.shape, p) || first >= words)
+			continue;
+		w = own_word<K>(a, piece, first);
+		if (!wait_room(c, p, epoch))
+			return;
+		store_flagged(area + first * 16, ll_pack(w, epoch));
+		for (uint64_t i = first + step; i < words; i += step)
+			store_flagged(area + i * 16, ll_pack(own_word<K>(a, piece, i), epoch));
+	}
+}
+
+/* Word @i of ranks @s to @s + @n - 1, of which this rank's is @own. */
+DEVICE bool ll_collect(uint64_t *out, const gpu_call &c, uint32_t epoch, uint64_t i, int s, int n, uint64_t own)
+{
+	uint32_t spins = 0;
+	bool ready;
+
+	do {
+		vec16 v[AHEAD];
+
+		ready = true;
+#pragma unroll
+		for (int k = 0; k < AHEAD; k++)
+			if (k < n && s + k != c.rank)
+				v[k] = load_flagged(ll_area(c, c.rank, s + k, epoch) + i * 16);
+#pragma unroll
+		for (int k = 0; k < AHEAD; k++) {
+			if (k < n && s + k != c.rank) {
+				ready = ready && ll_ready(v[k], epoch);
+				out[k] = ll_unpack(v[k]);
+			} else {
+				out[k] = own;
+			}
+		}
+		if (!ready && !keep_waiting(c, spins))
+			return false;
+	} while (!ready);
+	return true;
+}
+
+template <int K>
+DEVICE bool ll_reduce(uint64_t *out, const gpu_direct_args &a, uint32_t epoch, uint64_t i, uint64_t own)
+{
+	const gpu_call &c = a.call;
+	pack<K> sum;
+
+	for (int s = 0; s < c.nranks; s += AHEAD) {
+		int n = c.nranks - s < AHEAD ? c.nranks - s : AHEAD;
+		uint64_t w[AHEAD];
+
+		if (!ll_collect(w, c, epoch, i, s, n, own))
+			return false;
+#pragma unroll
+		for (int k = 0; k < AHEAD; k++) {
+			if (s + k == 0)
+				sum = pack_of<K>(w[0]);
+			else if (k < n)
+				pack_add<K, ANY>(sum, w[k], a.value);
+		}
+	}
+	*out = word_of(sum, a.value);
+	return true;
+}
+
+template <int K> DEVICE void ll_recv_sum(const gpu_direct_args &a, uint32_t epoch, uint64_t first, uint64_t step)
+{
+	const char *own = piece_for(a, a.call.rank);
+	uint64_t words = (a.bytes + 7) / 8, w;
+
+	for (uint64_t i = first; i < words; i += step) {
+		if (!ll_reduce<K>(&w, a, epoch, i, own_word<K>(a, own, i)))
+			return;
+		put_word(a.out, i, a.bytes, w);
+	}
+}
+
+/* What this rank keeps of its own. */
+DEVICE void keep_own(const gpu_direct_args &a, uint64_t first, uint64_t step)
+{
+	const char *from = piece_for(a, a.call.rank);
+	char *to = place_of(a, a.call.rank);
+
+	if (from == to)
+		return;
+	for (uint64_t i = first; i < (a.bytes + 7) / 8; i += step)
+		put_word(to, i, a.bytes, get_word(from, i, a.bytes));
+}
+
+DEVICE void ll_recv_all(const gpu_direct_args &a, uint32_t epoch, uint64_t first, uint64_t step)
+{
+	const gpu_call &c = a.call;
+	uint64_t words = (a.bytes + 7) / 8, w[AHEAD];
+
+	for (int s = 0; s < c.nranks; s++) {
+		if (!sends(a.shape, s))
+			continue;
+		if (s == c.rank) {
+			keep_own(a, first, step);
+			continue;
+		}
+		for (uint64_t i = first; i < words; i += step) {
+			if (!ll_collect(w, c, epoch, i, s, 1, 0))
+				return;
+			put_word(place_of(a, s), i, a.bytes, w[0]);
+		}
+	}
+}
+
+template <int K> DEVICE void ll_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	uint64_t first = (uint64_t)block_index() * workers() + thread_index();
+	uint64_t step = (uint64_t)block_count() * workers();
+
+	if (sends(a.shape, a.call.rank))
+		ll_send<K>(a, epoch, first, step);
+	if (!receives(a.shape, a.call.rank))
+		return;
+	if (a.shape.reduces)
+		ll_recv_sum<K>(a, epoch, first, step);
+	else
+		ll_recv_all(a, epoch, first, step);
+}
+
+template <int K> DEVICE void ll_run(const gpu_direct_args &a)
+{
+	uint32_t epoch = call_number(a.call);
+
+	if (!CLERKS)
+		call_begin(a.call, epoch, thread_index(), thread_count());
+	if (is_clerk())
+		clerk_work(a.call, epoch, a.shape.from);
+	else
+		ll_work<K>(a, epoch);
+	if (!CLERKS)
+		compare_calls(a.call, epoch, a.shape.from, thread_index(), thread_count());
+	call_end(a.call, epoch);
+}
+
+/* --- ll128 --- */
+#define PARTS (8 / LANES_OF_LINE) /* 16-byte parts of a line that a thread holds */
+#define WARP (4 * LANES_OF_LINE == 4 ? 1 : 32)
+#define WARP_LINES (WARP / LANES_OF_LINE)
+#define LINE_WORDS 15
+
+/* This thread's place among the lines of a piece. */
+struct lines {
+	uint64_t first, step; /* lines */
+	int part;	      /* the first of its 16-byte parts */
+};
+
+DEVICE lines lines_of_thread()
+{
+	uint64_t t = (uint64_t)block_index() * workers() + thread_index();
+	lines l = { t / LANES_OF_LINE, (uint64_t)block_count() * workers() / LANES_OF_LINE,
+		    (int)(t % LANES_OF_LINE) * PARTS };
+
+	return l;
+}
+
+/* Parts of one line: two words each, the last word of a line is the flag. */
+struct held {
+	vec16 v[PARTS];
+};
+
+/* All threads of a warp go through the same number of lines. */
+DEVICE uint64_t rounded(uint64_t lines)
+{
+	return (lines + WARP_LINES - 1) / WARP_LINES * WARP_LINES;
+}
+
+DEVICE uint64_t lines_for(uint64_t bytes)
+{
+	return (bytes + 8 * LINE_WORDS - 1) / (8 * LINE_WORDS);
+}
+
+template <int K>
+DEVICE held line_get(const gpu_direct_args &a, const char *piece, uint64_t bytes, uint64_t line, int part, bool scale)
+{
+	held h;
+
+#pragma unroll
+	for (int k = 0; k < PARTS; k++) {
+		uint64_t i = line * LINE_WORDS + 2 * (uint64_t)(part + k), w[2];
+
+#pragma unroll
+		for (int j = 0; j < 2; j++) {
+			w[j] = (i + j) * 8 < bytes && part + k + j < 8 ? get_word(piece, i + j, bytes) : 0;
+			if (scale)
+				w[j] = scaled_word<K>(w[j], a.value.scalar);
+		}
+		h.v[k].x = w[0];
+		h.v[k].y = w[1];
+	}
+	return h;
+}
+
+DEVICE void line_put(char *piece, uint64_t bytes, uint64_t line, int part, const held &h)
+{
+#pragma unroll
+	for (int k = 0; k < PARTS; k++) {
+		uint64_t i = line * LINE_WORDS + 2 * (uint64_t)(part + k);
+
+		if (i * 8 < bytes)
+			put_word(piece, i, bytes, h.v[k].x);
+		if ((i + 1) * 8 < bytes && part + k < 7)
+			put_word(piece, i + 1, bytes, h.v[k].y);
+	}
+}
+
+DEVICE void line_send(char *area, uint64_t line, int part, held h, uint64_t flag)
+{
+#pragma unroll
+	for (int k = 0; k < PARTS; k++) {
+		if (part + k == 7)
+			h.v[k].y = flag;
+		store_flagged(area + line * GPU_LINE + (part + k) * 16, h.v[k]);
+	}
+}
+
+/* The flag is the last part's: loaded first where a thread holds the whole line. */
+DEVICE bool line_load(held *h, const char *area, uint64_t line, int part, uint64_t flag)
+{
+	bool ready = true;
+
+#pragma unroll
+	for (int k = PARTS - 1; k >= 0; k--) {
+		h->v[k] = load_flagged(area + line * GPU_LINE + (part + k) * 16);
+		if (part + k == 7)
+			ready = h->v[k].y == flag;
+	}
+	return ready;
+}
+
+/* The lines of one sender; all threads of the warp together. @there: does this thread have such a line? */
+DEVICE bool line_wait(held *h, const gpu_call &c, const char *area, uint64_t line, int part, uint64_t flag, bool there)
+{
+	uint32_t spins = 0;
+
+	while (any_of_warp(there && !line_load(h, area, line, part, flag)))
+		if (any_of_warp(!keep_waiting(c, spins)))
+			return false;
+	return true;
+}
+
+/* To rank @p. As with ll, the first line is asked for before it is known that there is room. */
+template <int K>
+DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint64_t bytes, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	lines l = lines_of_thread();
+	uint64_t n = lines_for(bytes);
+	char *area = ll128_area(c, p, c.rank, epoch);
+	held h;
+
+	if (l.first >= n)
+		return;
+	h = line_get<K>(a, piece, bytes, l.first, l.part, a.value.scaled);
+	if (!wait_room(c, p, epoch))
+		return;
+	line_send(area, l.first, l.part, h, epoch);
+#pragma unroll 2
+	for (uint64_t i = l.first + l.step; i < n; i += l.step)
+		line_send(area, i, l.part, line_get<K>(a, piece, bytes, i, l.part, a.value.scaled), epoch);
+}
+
+/* Lines of several senders are looked for at once: the links are far. */
+#define GROUP 4
+
+template <int K>
+DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t offset, uint64_t line, int part, uint32_t epoch,
+		     bool there, const held &own)
+{
+	const gpu_call &c = a.call;
+	pack<K> sum[PARTS][2];
+
+	for (int s = 0; s < c.nranks; s += GROUP) {
+		held h[GROUP];
+		uint32_t spins = 0;
+		bool missing;
+
+		do {
+			missing = false;
+#pragma unroll
+			for (int k = 0; k < GROUP; k++) {
+				h[k] = own;
+				if (s + k < c.nranks && s + k != c.rank && there)
+					missing |= !line_load(&h[k], ll128_area(c, c.rank, s + k, epoch) + offset, line,
+							      part, epoch);
+			}
+			if (any_of_warp(missing && !keep_waiting(c, spins)))
+				return false;
+		} while (any_of_warp(missing));
+#pragma unroll
+		for (int k = 0; k < GROUP; k++) {
+#pragma unroll
+			for (int j = 0; j < PARTS; j++) {
+				if (s + k == 0) {
+					sum[j][0] = pack_of<K>(h[k].v[j].x);
+					sum[j][1] = pack_of<K>(h[k].v[j].y);
+				} else if (s + k < c.nranks) {
+					pack_add<K, ANY>(sum[j][0], h[k].v[j].x, a.value);
+					pack_add<K, ANY>(sum[j][1], h[k].v[j].y, a.value);
+				}
+			}
+		}
+	}
+#pragma unroll
+	for (int j = 0; j < PARTS; j++) {
+		out->v[j].x = word_of(sum[j][0], a.value);
+		out->v[j].y = word_of(sum[j][1], a.value);
+	}
+	return true;
+}
+
+DEVICE bool lines_recv(const gpu_call &c, char *to, const char *area, uint64_t bytes, uint32_t epoch)
+{
+	lines l = lines_of_thread();
+	uint64_t n = lines_for(bytes);
+
+#pragma unroll 2
+	for (uint64_t i = l.first; i < rounded(n); i += l.step) {
+		held h;
+
+		if (!line_wait(&h, c, area, i, l.part, epoch, i < n))
+			return false;
+		if (i < n)
+			line_put(to, bytes, i, l.part, h);
+	}
+	return true;
+}
+
+template <int K> DEVICE void ll128_recv_sum(const gpu_direct_args &a, uint32_t epoch)
+{
+	lines l = lines_of_thread();
+	uint64_t n = lines_for(a.bytes);
+	const char *piece = piece_for(a, a.call.rank);
+
+	for (uint64_t i = l.first; i < rounded(n); i += l.step) {
+		held own = {}, sum;
+
+		if (i < n)
+			own = line_get<K>(a, piece, a.bytes, i, l.part, a.value.scaled);
+		if (!line_sum<K>(&sum, a, 0, i, l.part, epoch, i < n, own))
+			return;
+		if (i < n)
+			line_put(a.out, a.bytes, i, l.part, sum);
+	}
+}
+
+DEVICE void ll128_recv_all(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	uint64_t first = (uint64_t)block_index() * workers() + thread_index();
+
+	for (int s = 0; s < c.nranks; s++) {
+		if (!sends(a.shape, s))
+			continue;
+		if (s == c.rank)
+			keep_own(a, first, (uint64_t)block_count() * workers());
+		else if (!lines_recv(c, place_of(a, s), ll128_area(c, c.rank, s, epoch), a.bytes, epoch))
+			return;
+	}
+}
+
+template <int K> DEVICE void ll128_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+
+	for (int k = 1; k < c.nranks && sends(a.shape, c.rank); k++) {
+		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+
+		if (receives(a.shape, p))
+			lines_send<K>(a, p, piece_for(a, p), a.bytes, epoch);
+	}
+	if (!receives(a.shape, c.rank))
+		return;
+	if (a.shape.reduces)
+		ll128_recv_sum<K>(a, epoch);
+	else
+		ll128_recv_all(a, epoch);
+}
+
+template <int K> DEVICE void ll128_run(const gpu_direct_args &a)
+{
+	uint32_t epoch = call_number(a.call);
+
+	if (!CLERKS)
+		call_begin(a.call, epoch, thread_index(), thread_count());
+	if (is_clerk())
+		clerk_work(a.call, epoch, a.shape.from);
+	else
+		ll128_work<K>(a, epoch);
+	if (!CLERKS)
+		compare_calls(a.call, epoch, a.shape.from, thread_index(), thread_count());
+	call_end(a.call, epoch);
+}
+
+/* --- ll128, two shot --- */
+/* Part @r of the message, in whole 16 bytes. */
+struct share {
+	uint64_t at, bytes;
+};
+
+DEVICE share share_of(const gpu_direct_args &a, int r)
+{
+	uint64_t each = ((a.bytes + 15) / 16 + a.call.nranks - 1) / a.call.nranks * 16, at = each * (uint64_t)r;
+	share s = { at < a.bytes ? at : a.bytes, 0 };
+
+	s.bytes = a.bytes - s.at < each ? a.bytes - s.at : each;
+	return s;
+}
+
+/* Reduces this rank's share and sends it to all. */
+template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	lines l = lines_of_thread();
+	share mine = share_of(a, c.rank);
+	uint64_t n = lines_for(mine.bytes), second = c.ll128_bytes / 2;
+
+	for (uint64_t i = l.first; i < rounded(n); i += l.step) {
+		held own = {}, sum;
+
+		if (i < n)
+			own = line_get<K>(a, a.in + mine.at, mine.bytes, i, l.part, a.value.scaled);
+		if (!line_sum<K>(&sum, a, 0, i, l.part, epoch, i < n, own))
+			return false;
+		if (i >= n)
+			continue;
+		for (int k = 1; k < c.nranks; k++) {
+			int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+
+			line_send(ll128_area(c, p, c.rank, epoch) + second, i, l.part, sum, epoch);
+		}
+		line_put(a.out + mine.at, mine.bytes, i, l.part, sum);
+	}
+	return true;
+}
+
+template <int K> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	bool good;
+
+	for (int k = 1; k < c.nranks; k++) {
+		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		share s = share_of(a, p);
+
+		lines_send<K>(a, p, a.in + s.at, s.bytes, epoch);
+	}
+	good = two_shot_middle<K>(a, epoch);
+	for (int k = 1; k < c.nranks && good; k++) {
+		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		share s = share_of(a, p);
+
+		good = lines_recv(c, a.out + s.at, ll128_area(c, c.rank, p, epoch) + c.ll128_bytes / 2, s.bytes, epoch);
+	}
+}
+
+template <int K> DEVICE void ll128_two_run(const gpu_direct_args &a)
+{
+	uint32_t epoch = call_number(a.call);
+
+	if (!CLERKS)
+		call_begin(a.call, epoch, thread_index(), thread_count());
+	if (is_clerk())
+		clerk_work(a.call, epoch, -1);
+	else
+		ll128_two_work<K>(a, epoch);
+	if (!CLERKS)
+		compare_calls(a.call, epoch, -1, thread_index(), thread_count());
+	call_end(a.call, epoch);
+}
+
+#define KERNELS(kind)                                                                                                  \
+	KERNEL(ll_##kind, gpu_direct_args, THREADS)                                                                    \
+	{                                                                                                              \
+		ll_run<kind>(a);                                                                                       \
+	}                                                                                                              \
+	KERNEL(ll128_##kind, gpu_direct_args, THREADS)                                                                 \
+	{                                                                                                              \
+		ll128_run<kind>(a);                                                                                    \
+	}                                                                                                              \
+	KERNEL(ll128_two_##kind, gpu_direct_args, THREADS)                                                             \
+	{                                                                                                              \
+		ll128_two_run<kind>(a);                                                                                \
+	}
+
+KERNELS(GPU_U8)
+KERNELS(GPU_U16)
+KERNELS(GPU_U32)
+KERNELS(GPU_U64)
+KERNELS(GPU_S8)
+KERNELS(GPU_S16)
+KERNELS(GPU_S32)
+KERNELS(GPU_S64)
+KERNELS(GPU_F16)
+KERNELS(GPU_BF16)
+KERNELS(GPU_F32)
+KERNELS(GPU_F64)
+KERNELS(GPU_E4M3)
+KERNELS(GPU_E5M2)

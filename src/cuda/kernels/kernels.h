@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one door between C and the kernels: what a launch is given. Read by gcc, g++ and nvcc.
+ *
+ * Memory of a rank that its peers may address ("mail"), at the same offsets on every rank:
+ *   acks    a line from each rank: calls that it has finished
+ *   posts   a line for each block and rank: where its buffers lie, and "I have finished"
+ *   ll      for each rank two areas (calls of even and odd number): messages with their flags
+ *   ll128   the same; apart, so that what is data of one is never taken for a flag of the other
+ *   stage   for each block a piece in and a piece out, for buffers that peers cannot address
+ *
+ * Calls of a communicator are numbered (epoch) by the kernels themselves, in epochs[], so that
+ * the replay of a CUDA graph counts too. Every launch counts all of epochs[]. */
+#ifndef CUDA_KERNELS_KERNELS_H
+#define CUDA_KERNELS_KERNELS_H
+
+#include <stdint.h>
+
+#define GPU_MAX_RANKS 64 /* that address each other */
+#define GPU_MAX_BLOCKS 128
+#define GPU_LINE 128
+#define GPU_MAX_PLACES 512 /* allocations of a rank that peers have mapped */
+
+/* Element kinds of the kernels: sums of signed and unsigned integers are the same. */
+enum gpu_kind {
+	GPU_U8,
+	GPU_U16,
+	GPU_U32,
+	GPU_U64,
+	GPU_S8,
+	GPU_S16,
+	GPU_S32,
+	GPU_S64,
+	GPU_F16,
+	GPU_BF16,
+	GPU_F32,
+	GPU_F64,
+	GPU_E4M3,
+	GPU_E5M2,
+	GPU_KINDS
+};
+enum gpu_op { GPU_COPY, GPU_SUM, GPU_PROD, GPU_MAX, GPU_MIN, GPU_AND, GPU_OR, GPU_XOR };
+
+struct gpu_value {
+	uint8_t kind, op;
+	uint8_t scaled;	 /* this rank's input is multiplied by scalar first */
+	uint32_t divide; /* the sum of integers is divided by this in the end; 0: not */
+	uint64_t scalar; /* an element */
+};
+
+/* What every launch is given. */
+struct gpu_call {
+	int rank, nranks;
+	uint32_t sig;			 /* of the call: the same on all ranks */
+	uint32_t *epochs;		 /* [GPU_MAX_BLOCKS], of this rank */
+	const uint32_t *stop;		 /* host memory: not 0 when kernels are to end */
+	uint32_t *trouble;		 /* host memory: 1 + rank whose call differs */
+	uint64_t acks, posts, ll, ll128; /* offsets in the mail */
+	uint64_t ll_bytes, ll128_bytes;	 /* of one area */
+	char *mail[GPU_MAX_RANKS];	 /* of each rank, as this GPU addresses it */
+};
+
+/* Who sends what: each sender's piece for each receiver, all of one length. */
+struct gpu_shape {
+	uint8_t reduces;  /* the result is the reduction over the senders, else a block of each */
+	uint8_t scatters; /* a piece is the block of its receiver, else all receivers get the same */
+	int32_t from;	  /* the one rank that sends; -1: all */
+	int32_t to;	  /* the one rank that receives; -1: all */
+};
+
+struct gpu_direct_args {
+	struct gpu_call call;
+	struct gpu_shape shape;
+	struct gpu_value value;
+	const char *in;
+	char *out;
+	uint64_t bytes; /* of a piece */
+};
+
+/* A buffer as its peers find it: an allocation that its owner has published. */
+struct gpu_place {
+	uint32_t number; /* of the allocation, from 1; 0: not published */
+	uint64_t offset;
+};
+
+struct gpu_bulk_args {
+	struct gpu_direct_args direct;
+	struct gpu_place in, out;
+	const uint64_t *maps;  /* [nranks][GPU_MAX_PLACES]: where this GPU addresses allocation k of rank r */
+	const uint32_t *ready; /* [GPU_MAX_PLACES]: 1 where all peers have mapped this rank's allocation; [0] is 0 */
+	uint64_t stage;	       /* offset in the mail: two pieces of stage_bytes for each block */
+	uint64_t stage_bytes;
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/module.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+/* The fat binaries of the .cu files; an empty list when they were not compiled. cmake/cuda.cmake. */
+extern const unsigned char *const taut_kernels[];
+
+static const char *const kernel_names[KERNELS_COUNT] = { "ll", "ll128", "ll128_two", "bulk" };
+static const char *const kind_names[GPU_KINDS] = {
+	"GPU_U8",  "GPU_U16", "GPU_U32",  "GPU_U64", "GPU_S8",	"GPU_S16",  "GPU_S32",
+	"GPU_S64", "GPU_F16", "GPU_BF16", "GPU_F32", "GPU_F64", "GPU_E4M3", "GPU_E5M2",
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct gpu_module *list;
+} loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+bool gpu_module_built(void)
+{
+	return taut_kernels[0];
+}
+
+/* In whichever of the images it is. */
+static enum taut_status find_one(struct cu_function **out, const struct gpu_module *m, const struct cuda_driver *cu,
+				 const char *name)
+{
+	int err = CU_OK;
+
+	for (int i = 0; i < m->nimages; i++) {
+		err = cu->module_function(out, m->images[i], name);
+		if (!err)
+			return cuda_st(cu->function_load(*out), name);
+	}
+	return cuda_st(err, name);
+}
+
+static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver *cu)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (int k = 0; k < KERNELS_COUNT; k++) {
+		for (int i = 0; i < GPU_KINDS && !st; i++) {
+			char name[64];
+
+			snprintf(name, sizeof(name), "%s_%s", kernel_names[k], kind_names[i]);
+			st = find_one(&m->f[k][i], m, cu, name);
+		}
+	}
+	return st;
+}
+
+static enum taut_status load_images(struct gpu_module *m, const struct cuda_driver *cu)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (int i = 0; i < GPU_IMAGES && taut_kernels[i] && !st; i++) {
+		st = cuda_st(cu->module_load(&m->images[i], taut_kernels[i]), "loading taut's kernels into the GPU");
+		m->nimages += !st;
+	}
+	return st;
+}
+
+static void unload_images(struct gpu_module *m, const struct cuda_driver *cu)
+{
+	while (m->nimages)
+		cu->module_unload(m->images[--m->nimages]);
+}
+
+static enum taut_status load(struct gpu_module **out, const struct cuda_driver *cu, struct cu_ctx *ctx)
+{
+	struct gpu_module *m = mem_calloc(1, sizeof(*m));
+	enum taut_status st;
+
+	if (!m)
+		return fail(TAUT_ERR_NOMEM, "the kernels of a GPU");
+	m->ctx = ctx;
+	st = load_images(m, cu);
+	if (!st)
+		st = find_all(m, cu);
+	if (st) {
+		unload_images(m, cu);
+		mem_free(m);
+		return st;
+	}
+	*out = m;
+	return TAUT_OK;
+}
+
+enum taut_status gpu_module_get(const struct gpu_module **out, const struct cuda_driver *cu)
+{
+	struct cu_ctx *ctx = NULL;
+	struct gpu_module *m;
+	enum taut_status st = cuda_st(cu->ctx_current(&ctx), "the current context");
+
+	if (st)
+		return st;
+	if (!gpu_module_built())
+		return fail(TAUT_ERR_UNSUPPORTED, "GPU memory: this build of taut has no kernels, as nvcc was not "
+						  "there; install the CUDA toolkit and build again");
+	pthread_mutex_lock(&loaded.lock);
+	for (m = loaded.list; m && m->ctx != ctx; m = m->next)
+		;
+	if (!m) {
+		st = load(&m, cu, ctx);
+		if (!st) {
+			m->next = loaded.list;
+			loaded.list = m;
+		}
+	}
+	pthread_mutex_unlock(&loaded.lock);
+	if (!st)
+		*out = m;
+	return st;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels in a context: loaded once for each context of the process, all at once, since to load one
+ * while another waits for a peer could wait for ever. Kept until the process ends. Any thread. */
+#ifndef CUDA_MODULE_H
+#define CUDA_MODULE_H
+
+#include "cuda/driver.h"
+#include "cuda/kernels/kernels.h"
+
+enum gpu_kernel { KERNEL_LL, KERNEL_LL128, KERNEL_LL128_TWO, KERNEL_BULK, KERNELS_COUNT };
+
+enum { GPU_IMAGES = 8 };
+
+struct gpu_module {
+	struct gpu_module *next;
+	struct cu_ctx *ctx;
+	int nimages;
+	struct cu_module *images[GPU_IMAGES];
+	struct cu_function *f[KERNELS_COUNT][GPU_KINDS];
+};
+
+/* Of the current context. TAUT_ERR_UNSUPPORTED when this build has no kernels or none for the GPU. */
+enum taut_status gpu_module_get(const struct gpu_module **out, const struct cuda_driver *cu);
+/* False: built without nvcc. */
+bool gpu_module_built(void);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of the driver's interface against cuda.h, where the toolkit is; and a machine without driver. */
+#include "cuda/driver.h"
+#include "cuda/gpu.h"
+#include "unit.h"
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+#define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a)
+SAME(CU_OK, CUDA_SUCCESS);
+SAME(CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(CU_PEER_ENABLED, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+SAME(CU_DEVICE_SMS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(CU_POINTER_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+SAME(CU_POINTER_BUFFER_ID, CU_POINTER_ATTRIBUTE_BUFFER_ID);
+SAME(CU_POINTER_LEGACY_IPC, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+SAME(CU_POINTER_START, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+SAME(CU_POINTER_SIZE, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+SAME(CU_TYPE_DEVICE, CU_MEMORYTYPE_DEVICE);
+SAME(CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
+SAME(CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME(CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+SAME(CU_HOST_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(CU_IPC_LAZY_PEER, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+_Static_assert(sizeof(struct cu_ipc_handle) == sizeof(CUipcMemHandle), "handle");
+#endif
+
+static void without_a_driver_no_memory_is_of_a_gpu(void **state)
+{
+	struct gpu_card card = { .used = 1 };
+	struct gpu *g = NULL;
+	const char *why = NULL;
+	int here;
+
+	(void)state;
+	if (cuda_driver(&why)) {
+		print_message("a driver is here: skipped\n");
+		skip();
+	}
+	assert_true(why && *why);
+	assert_false(gpu_memory(&here));
+	assert_int_equal(gpu_open(&g, &card, 0, 2), TAUT_OK);
+	assert_null(g);
+	assert_int_equal(card.used, 0);
+	gpu_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(without_a_driver_no_memory_is_of_a_gpu) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels, compiled for the processor, against plain loops: every collective, kind, operation, odd
+ * sizes and alignments, in place, with ranks and blocks as threads. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/kernels/emulate.h"
+#include "exec/reduce.h"
+#include "unit.h"
+
+enum { RANKS = 5, BLOCKS = 3, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4 };
+
+#define MAIL_POSTS (RANKS * GPU_LINE)
+#define MAIL_LL (MAIL_POSTS + GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE)
+#define MAIL_LL128 (MAIL_LL + RANKS * 2 * AREA)
+#define MAIL_STAGE (MAIL_LL128 + RANKS * 2 * AREA)
+#define MAIL_BYTES (MAIL_STAGE + BLOCKS * 2 * STAGE)
+
+enum form { LL, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
+static const char *const form_names[] = { "ll", "ll128", "ll128_two", "bulk", "bulk staged", "bulk mixed" };
+
+#define OF_KIND(kind)                                                                                                  \
+	{                                                                                                              \
+		ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind                                                 \
+	}
+static const struct {
+	void (*ll)(const struct gpu_direct_args a), (*ll128)(const struct gpu_direct_args a),
+		(*two)(const struct gpu_direct_args a);
+	void (*bulk)(const struct gpu_bulk_args a);
+} kernels[GPU_KINDS] = {
+	[GPU_U8] = OF_KIND(GPU_U8),	[GPU_U16] = OF_KIND(GPU_U16),	[GPU_U32] = OF_KIND(GPU_U32),
+	[GPU_U64] = OF_KIND(GPU_U64),	[GPU_S8] = OF_KIND(GPU_S8),	[GPU_S16] = OF_KIND(GPU_S16),
+	[GPU_S32] = OF_KIND(GPU_S32),	[GPU_S64] = OF_KIND(GPU_S64),	[GPU_F16] = OF_KIND(GPU_F16),
+	[GPU_BF16] = OF_KIND(GPU_BF16), [GPU_F32] = OF_KIND(GPU_F32),	[GPU_F64] = OF_KIND(GPU_F64),
+	[GPU_E4M3] = OF_KIND(GPU_E4M3), [GPU_E5M2] = OF_KIND(GPU_E5M2),
+};
+static const enum taut_type types[GPU_KINDS] = {
+	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
+	[GPU_U64] = TAUT_UINT64,       [GPU_S8] = TAUT_INT8,	      [GPU_S16] = TAUT_INT16,
+	[GPU_S32] = TAUT_INT32,	       [GPU_S64] = TAUT_INT64,	      [GPU_F16] = TAUT_FLOAT16,
+	[GPU_BF16] = TAUT_BFLOAT16,    [GPU_F32] = TAUT_FLOAT32,      [GPU_F64] = TAUT_FLOAT64,
+	[GPU_E4M3] = TAUT_FLOAT8_E4M3, [GPU_E5M2] = TAUT_FLOAT8_E5M2,
+};
+static const enum taut_op ops[] = {
+	[GPU_SUM] = TAUT_SUM,  [GPU_PROD] = TAUT_PROD, [GPU_MAX] = TAUT_MAX, [GPU_MIN] = TAUT_MIN,
+	[GPU_AND] = TAUT_BAND, [GPU_OR] = TAUT_BOR,    [GPU_XOR] = TAUT_BXOR
+};
+
+struct world {
+	int n;
+	unsigned char *mail[RANKS];
+	uint32_t epochs[RANKS][GPU_MAX_BLOCKS], stop, trouble[RANKS];
+	uint64_t maps[RANKS * GPU_MAX_PLACES];
+	uint32_t ready[GPU_MAX_PLACES];
+};
+
+struct job {
+	enum form form;
+	int kind;
+	unsigned block;
+	struct gpu_bulk_args args;
+};
+
+static void *run_block(void *p)
+{
+	struct job *j = p;
+
+	emulate_block(j->block, BLOCKS);
+	if (j->form == LL)
+		kernels[j->kind].ll(j->args.direct);
+	else if (j->form == LL128)
+		kernels[j->kind].ll128(j->args.direct);
+	else if (j->form == LL128_TWO)
+		kernels[j->kind].two(j->args.direct);
+	else
+		kernels[j->kind].bulk(j->args);
+	return NULL;
+}
+
+static struct world *world_create(int n)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->n = n;
+	w->ready[1] = w->ready[2] = 1;
+	for (int r = 0; r < n; r++)
+		w->mail[r] = aligned_alloc(4096, (MAIL_BYTES + 4095) / 4096 * 4096);
+	for (int r = 0; r < n; r++)
+		memset(w->mail[r], 0, MAIL_BYTES);
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	for (int r = 0; r < w->n; r++)
+		free(w->mail[r]);
+	free(w);
+}
+
+static void fill_call(struct world *w, struct gpu_call *c, int rank)
+{
+	*c = (struct gpu_call){ .rank = rank,
+				.nranks = w->n,
+				.sig = 77,
+				.epochs = w->epochs[rank],
+				.stop = &w->stop,
+				.trouble = &w->trouble[rank],
+				.acks = 0,
+				.posts = MAIL_POSTS,
+				.ll = MAIL_LL,
+				.ll128 = MAIL_LL128,
+				.ll_bytes = AREA,
+				.ll128_bytes = AREA };
+	for (int r = 0; r < w->n; r++)
+		c->mail[r] = (char *)w->mail[r];
+}
+
+/* A call of all ranks, in their buffers in[] and out[]. */
+struct trial {
+	enum form form;
+	struct gpu_shape shape;
+	struct gpu_value value;
+	size_t bytes;
+	unsigned char *in[RANKS], *out[RANKS];
+	uint64_t scalar[RANKS];
+};
+
+static void run_trial(struct world *w, const struct trial *t)
+{
+	struct job jobs[RANKS * BLOCKS];
+	pthread_t threads[RANKS * BLOCKS];
+
+	for (int r = 0; r < w->n; r++) {
+		bool known = t->form == BULK || (t->form == BULK_MIXED && r != 1);
+
+		/* Allocation 1 is the input less 64 bytes, 2 the output. */
+		w->maps[r * GPU_MAX_PLACES + 1] = (uintptr_t)t->in[r] - 64;
+		w->maps[r * GPU_MAX_PLACES + 2] = (uintptr_t)t->out[r];
+		for (unsigned b = 0; b < BLOCKS; b++) {
+			struct job *j = &jobs[r * BLOCKS + b];
+
+			*j = (struct job){ .form = t->form, .kind = t->value.kind, .block = b };
+			fill_call(w, &j->args.direct.call, r);
+			j->args.direct.shape = t->shape;
+			j->args.direct.value = t->value;
+			j->args.direct.value.scalar = t->scalar[r];
+			j->args.direct.in = (char *)t->in[r];
+			j->args.direct.out = (char *)t->out[r];
+			j->args.direct.bytes = t->bytes;
+			j->args.in = (struct gpu_place){ known, 64 };
+			j->args.out = (struct gpu_place){ known ? 2 : 0, 0 };
+			j->args.maps = w->maps;
+			j->args.ready = w->ready;
+			j->args.stage = MAIL_STAGE;
+			j->args.stage_bytes = STAGE;
+		}
+	}
+	for (int i = 0; i < w->n * BLOCKS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, run_block, &jobs[i]), 0);
+	for (int i = 0; i < w->n * BLOCKS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* --- what should come out --- */
+static size_t blocks_in(const struct trial *t, int n)
+{
+	return t->shape.scatters ? (size_t)n : 1;
+}
+
+static size_t blocks_out(const struct trial *t, int n)
+{
+	return t->shape.reduces || t->shape.from >= 0 ? 1 : (size_t)n;
+}
+
+static void expect(unsigned char *out, const struct trial *t, int n, int rank, unsigned char *const *in)
+{
+	enum taut_type type = types[t->value.kind];
+	size_t count = t->bytes / taut_type_size(type);
+	const void *src[RANKS];
+	unsigned char *scaled[RANKS];
+
+	for (int s = 0; s < n; s++) {
+		const unsigned char *piece = in[s] + (t->shape.scatters ? (size_t)rank * t->bytes : 0);
+
+		if (!t->shape.reduces && t->shape.from < 0)
+			memcpy(out + (size_t)s * t->bytes, piece, t->bytes);
+		else if (!t->shape.reduces && t->shape.from == s)
+			memcpy(out, piece, t->bytes);
+		scaled[s] = malloc(t->bytes + 1);
+		memcpy(scaled[s], piece, t->bytes);
+		if (t->value.scaled)
+			reduce_scale(scaled[s], piece, &t->scalar[s], count, type);
+		src[s] = scaled[s];
+	}
+	if (t->shape.reduces) {
+		reduce_find(type, ops[t->value.op])->many(out, src, n, count);
+		if (t->value.divide)
+			reduce_divide(out, t->value.divide, count, type);
+	}
+	for (int s = 0; s < n; s++)
+		free(scaled[s]);
+}
+
+static unsigned seed = 1;
+static unsigned rnd(unsigned n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % n;
+}
+
+/* Values whose sums are no NaN: the bits of those may differ. */
+static void fill(unsigned char *p, size_t bytes, enum taut_type type)
+{
+	static const unsigned char halves[] = { 0x3c, 0xbc, 0x40, 0x38, 0x34, 0xc1 };
+
+	for (size_t i = 0; i < bytes; i++)
+		p[i] = (unsigned char)rnd(256);
+	if (type == TAUT_FLOAT16 || type == TAUT_BFLOAT16)
+		for (size_t i = 1; i < bytes; i += 2)
+			p[i] = halves[rnd(6)];
+	if (type == TAUT_FLOAT32)
+		for (size_t i = 3; i < bytes; i += 4)
+			p[i] = halves[rnd(6)];
+	if (type == TAUT_FLOAT64)
+		for (size_t i = 7; i < bytes; i += 8)
+			p[i] = rnd(2) ? 0x3f : 0xbf;
+	if (type == TAUT_FLOAT8_E4M3 || type == TAUT_FLOAT8_E5M2)
+		for (size_t i = 0; i < bytes; i++)
+			p[i] = (unsigned char)(rnd(0x70) | (rnd(2) << 7));
+}
+
+static void check_trial(struct world *w, struct trial *t, size_t skew, bool in_place)
+{
+	enum taut_type type = types[t->value.kind];
+	unsigned char *buf[RANKS], *buf2[RANKS], *copy[RANKS], *want = malloc(RANKS * t->bytes + 64);
+	size_t room = RANKS * t->bytes + 256;
+
+	for (int r = 0; r < w->n; r++) {
+		size_t own = (size_t)r * t->bytes;
+
+		buf[r] = aligned_alloc(128, (room + 127) / 128 * 128);
+		buf2[r] = aligned_alloc(128, (room + 127) / 128 * 128);
+		copy[r] = malloc(room);
+		memset(buf[r], 0x55, room);
+		memset(buf2[r], 0x55, room);
+		t->in[r] = buf[r] + 64 + skew;
+		t->out[r] = buf2[r] + 64 + skew;
+		if (in_place) {
+			t->out[r] = t->shape.scatters ? t->in[r] + own : t->in[r];
+			if (!t->shape.scatters && !t->shape.reduces && t->shape.from < 0)
+				t->in[r] = t->out[r] + own;
+		}
+		fill(t->in[r], blocks_in(t, w->n) * t->bytes, type);
+		memcpy(copy[r], t->in[r], blocks_in(t, w->n) * t->bytes);
+		t->scalar[r] = 0;
+		fill((unsigned char *)&t->scalar[r], taut_type_size(type), type);
+	}
+	run_trial(w, t);
+	for (int r = 0; r < w->n; r++) {
+		size_t len = blocks_out(t, w->n) * t->bytes;
+
+		if (t->shape.to >= 0 && t->shape.to != r)
+			continue;
+		expect(want, t, w->n, r, copy);
+		if (memcmp(want, t->out[r], len) || (!in_place && (t->out[r][len] != 0x55 || t->out[r][-1] != 0x55)))
+			fail_msg(
+				"%s: %s op %d, reduces %d scatters %d from %d to %d, %zu bytes, skew %zu, in place %d: "
+				"rank %d is wrong",
+				form_names[t->form], taut_type_name(type), t->value.op, t->shape.reduces,
+				t->shape.scatters, t->shape.from, t->shape.to, t->bytes, skew, in_place, r);
+	}
+	for (int r = 0; r < w->n; r++) {
+		assert_int_equal(w->trouble[r], 0);
+		free(buf[r]);
+		free(buf2[r]);
+		free(copy[r]);
+	}
+	free(want);
+}
+
+static bool is_int(int kind)
+{
+	return kind < GPU_F16;
+}
+
+static const struct gpu_shape shapes[] = {
+	{ 1, 0, -1, -1 }, { 0, 0, -1, -1 }, { 1, 1, -1, -1 }, { 0, 0, 1, -1 },
+	{ 1, 0, -1, 1 },  { 0, 0, -1, 1 },  { 0, 1, 1, -1 },  { 0, 1, -1, -1 },
+};
+
+static bool may_be_in_place(const struct gpu_shape *s)
+{
+	return !(s->scatters && !s->reduces) && s->to < 0;
+}
+
+static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void **state)
+{
+	static const size_t elems[] = { 1, 3, 17, 130, 1000 };
+
+	(void)state;
+	for (int n = 2; n <= RANKS; n += n == 2 ? 1 : 2) {
+		struct world *w = world_create(n);
+
+		for (int i = 0; i < 1500; i++) {
+			struct trial t = { .form = (enum form)rnd(FORMS), .shape = shapes[rnd(8)] };
+			int kind = (int)rnd(GPU_KINDS);
+			size_t elem = taut_type_size(types[kind]), skew = rnd(2) ? 0 : elem * rnd(4);
+
+			t.value.kind = (uint8_t)kind;
+			t.value.op = (uint8_t)(GPU_SUM + rnd(is_int(kind) ? 7 : 4));
+			if (t.form == LL128_TWO)
+				t.shape = shapes[0];
+			if (t.shape.reduces && t.value.op == GPU_SUM) {
+				t.value.scaled = rnd(3) == 0;
+				t.value.divide = !t.value.scaled && is_int(kind) && rnd(2) ? (uint32_t)n : 0;
+			}
+			t.bytes = elems[rnd(5)] * elem;
+			check_trial(w, &t, skew, rnd(2) && may_be_in_place(&t.shape));
+		}
+		world_free(w);
+	}
+}
+
+static void a_rank_that_calls_something_else_is_named(void **state)
+{
+	struct world *w = world_create(2);
+	struct job jobs[2] = { { 0 } };
+	pthread_t threads[2];
+	unsigned char in[2][64] = { { 0 } }, out[2][64];
+
+	(void)state;
+	for (int r = 0; r < 2; r++) {
+		struct gpu_direct_args *d = &jobs[r].args.direct;
+
+		jobs[r].form = LL;
+		jobs[r].kind = GPU_F32;
+		fill_call(w, &d->call, r);
+		d->call.sig += (uint32_t)r;
+		d->shape = shapes[0];
+		d->value = (struct gpu_value){ .kind = GPU_F32, .op = GPU_SUM };
+		d->in = (char *)in[r];
+		d->out = (char *)out[r];
+		d->bytes = 64;
+	}
+	/* One block each: the others have no work of this size. */
+	for (int r = 0; r < 2; r++)
+		pthread_create(&threads[r], NULL, run_block, &jobs[r]);
+	for (int r = 0; r < 2; r++)
+		pthread_join(threads[r], NULL);
+	assert_int_equal(w->trouble[0], 2);
+	assert_int_equal(w->trouble[1], 1);
+	world_free(w);
+}
+
+static void a_kernel_that_waits_ends_when_told_to(void **state)
+{
+	struct world *w = world_create(2);
+
+	(void)state;
+	w->stop = 1;
+	for (int f = 0; f < FORMS; f++) {
+		struct job j = { .form = (enum form)f, .kind = GPU_F32 };
+		unsigned char in[64] = { 0 }, out[64];
+
+		fill_call(w, &j.args.direct.call, 0);
+		j.args.direct.shape = shapes[0];
+		j.args.direct.value = (struct gpu_value){ .kind = GPU_F32, .op = GPU_SUM };
+		j.args.direct.in = (char *)in;
+		j.args.direct.out = (char *)out;
+		j.args.direct.bytes = 64;
+		j.args.maps = w->maps;
+		j.args.ready = w->ready;
+		run_block(&j);
+	}
+	world_free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_collective_kind_and_form_gives_the_result_of_plain_loops),
+		cmocka_unit_test(a_rank_that_calls_something_else_is_named),
+		cmocka_unit_test(a_kernel_that_waits_ends_when_told_to),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
