@@ -173,6 +173,12 @@ TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
  * stay the library's until the stream has come past the call; an error shows in
  * taut_stream_wait(). The result has the same bits on every rank.
  *
+ * GPU memory: where a CUDA context was current when the communicator was created (on every rank, or on
+ * none), @in and @out may be memory of that GPU, and @stream is a CUDA stream then: the call returns at once and
+ * may be captured in a CUDA graph. @stream NULL is the default stream, waited for. Not yet: v-forms, send and
+ * receive, ranks of several machines: TAUT_ERR_UNSUPPORTED. One thread that has several GPUs makes their calls
+ * in a group.
+ *
  * Calls that differ between ranks end the group with TAUT_ERR_MISMATCH on every rank, with one
  * sentence that says who called what. A rank that only sends in a call (the root of a broadcast, say)
  * may have returned from it by then: it is told by its next call that waits for others, or by

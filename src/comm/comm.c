@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating, deriving and ending communicators; their failure; the order of their calls. */
 #include "comm/comm.h"
+#include "cuda/gpu.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ void comm_set_error(struct taut_comm *comm, enum taut_status st, const char *tex
 	}
 	pthread_cond_broadcast(&comm->turn);
 	pthread_mutex_unlock(&comm->lock);
+	comm_gpu_stop(comm);
 	bell_ring(comm->net.bell);
 }
 
@@ -149,6 +151,7 @@ void comm_unlock(struct taut_comm *comm)
 /* --- making --- */
 static void free_parts(struct taut_comm *comm)
 {
+	comm_gpu_close(comm);
 	comm_links_cleanup(comm);
 	plans_free(comm);
 	mem_cleanup(comm);
@@ -345,36 +348,58 @@ static int count_bits(const unsigned char *mask)
 	return n;
 }
 
+/* What each rank says of itself: the processors that it may use, and in the last byte whether it has a GPU. */
+enum { SAYS = MASK_BYTES + 1 };
+
 /* Cores that the ranks of @node may use between them. */
-static int node_cores(const struct taut_comm *comm, const unsigned char *masks, int node)
+static int node_cores(const struct taut_comm *comm, const unsigned char *says, int node)
 {
 	unsigned char all[MASK_BYTES] = { 0 };
 
 	for (int r = 0; r < comm->size; r++)
 		for (int i = 0; comm->node_of[r] == node && i < MASK_BYTES; i++)
-			all[i] |= masks[(size_t)r * MASK_BYTES + (size_t)i];
+			all[i] |= says[(size_t)r * SAYS + (size_t)i];
 	return count_bits(all) ? count_bits(all) : 1;
 }
 
-static enum taut_status count_cores(struct taut_comm *comm)
+static void use_cores(struct taut_comm *comm, const unsigned char *says)
 {
-	unsigned char mine[MASK_BYTES] = { 0 }, *masks = mem_calloc((size_t)comm->size, MASK_BYTES);
 	int node = comm->node_of[comm->rank];
+	bool enough = node_ranks(comm, node) <= node_cores(comm, says, node);
+
+	comm->machine.cores = node_cores(comm, says, comm->node_of[0]);
+	comm->net.spin_ns = enough ? SPIN_NS : SPIN_SHARED_NS;
+	if (comm->cfg.spin_us >= 0)
+		comm->net.spin_ns = (uint32_t)comm->cfg.spin_us * 1000u;
+}
+
+static bool any_gpu(const struct taut_comm *comm, const unsigned char *says)
+{
+	bool any = false;
+
+	for (int r = 0; r < comm->size; r++)
+		any = any || says[(size_t)r * SAYS + MASK_BYTES];
+	return any;
+}
+
+static enum taut_status know_ranks(struct taut_comm *comm)
+{
+	unsigned char mine[SAYS] = { 0 }, *says = mem_calloc((size_t)comm->size, SAYS);
+	struct gpu_card card;
 	enum taut_status st;
 
-	if (!masks)
+	if (!says)
 		return fail(TAUT_ERR_NOMEM, "processor masks of %d ranks", comm->size);
-	sched_getaffinity(0, sizeof(mine), (cpu_set_t *)(void *)mine);
-	st = boot_all_gather(comm->boot, mine, sizeof(mine), masks);
+	sched_getaffinity(0, MASK_BYTES, (cpu_set_t *)(void *)mine);
+	st = comm_gpu_open(comm, &card);
+	mine[MASK_BYTES] = (unsigned char)card.used;
+	if (!st)
+		st = boot_all_gather(comm->boot, mine, sizeof(mine), says);
 	if (!st) {
-		bool enough = node_ranks(comm, node) <= node_cores(comm, masks, node);
-
-		comm->machine.cores = node_cores(comm, masks, comm->node_of[0]);
-		comm->net.spin_ns = enough ? SPIN_NS : SPIN_SHARED_NS;
-		if (comm->cfg.spin_us >= 0)
-			comm->net.spin_ns = (uint32_t)comm->cfg.spin_us * 1000u;
+		use_cores(comm, says);
+		st = comm_gpu_connect(comm, &card, any_gpu(comm, says));
 	}
-	mem_free(masks);
+	mem_free(says);
 	return st;
 }
 
@@ -433,7 +458,7 @@ static enum taut_status finish_create(struct taut_comm *comm)
 		st = agree(comm);
 	cost_machine_default(&comm->machine);
 	if (!st)
-		st = count_cores(comm);
+		st = know_ranks(comm);
 	if (st)
 		return st;
 	set_machine(comm);

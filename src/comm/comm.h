@@ -37,6 +37,7 @@ struct op {
 	int root; /* or peer */
 	int tag;
 	bool vectors;
+	bool gpu; /* on GPU memory */
 	const size_t *in_counts, *in_displs, *out_counts, *out_displs;
 	struct taut_comm *comm;
 	bool scaled; /* this rank's input is multiplied by scalar first */
@@ -131,6 +132,10 @@ struct taut_comm {
 		bool mapped;
 	} memo; /* of the last call with regular blocks */
 
+	struct gpu *gpu; /* NULL: calls are on host memory */
+	void *gpu_table; /* that the ranks share: what they have published of GPU memory */
+	size_t gpu_table_len;
+
 	/* comparing calls */
 	uint64_t seq;
 	uint64_t doubt, doubt_at; /* an older call to ask for, and when */
@@ -202,6 +207,18 @@ enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, 
 void plans_free(struct taut_comm *comm);
 size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost model counts */
 
+/* --- gpu.c: calls on GPU memory --- */
+struct gpu_card;
+/* What this rank has is put on @card; then, if @any rank has a GPU, all connect theirs: collective. */
+enum taut_status comm_gpu_open(struct taut_comm *comm, struct gpu_card *card);
+enum taut_status comm_gpu_connect(struct taut_comm *comm, const struct gpu_card *card, bool any);
+bool comm_gpu_call(const struct op *op);
+/* Launches and returns; comm_gpu_wait(): until all on the default stream is done. */
+enum taut_status comm_gpu_launch(struct op *op, void *stream);
+enum taut_status comm_gpu_wait(struct taut_comm *comm);
+void comm_gpu_stop(struct taut_comm *comm);
+void comm_gpu_close(struct taut_comm *comm);
+
 /* --- collectives.c --- */
 /* The communicator, type and root of a collective; @call is for the message. */
 enum taut_status op_check(const char *call, const struct op *op);
@@ -228,6 +245,8 @@ enum taut_status stream_add(struct taut_stream *s, const struct op *ops,
 enum taut_status stream_check(const struct taut_stream *s);
 
 /* --- mem.c --- */
+/* Collective: @len new bytes, zero, that all ranks have mapped; all are on one machine. Freed with munmap(). */
+enum taut_status comm_share(struct taut_comm *comm, void **out, size_t len);
 /* Are the buffers of this call addressable by all ranks? All ranks get the same answer. Then
  * comm->peer_in and peer_out say where. */
 enum taut_status mem_agree(bool *out, struct taut_comm *comm, const struct op *op, uint32_t sig, bool in_group);

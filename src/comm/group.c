@@ -109,6 +109,37 @@ static enum taut_status run_part(struct op *ops, size_t n, void *stream)
 	return st;
 }
 
+/* Calls on GPU memory are launched, in their order; those on the default stream are waited for once
+ * all are launched, as they may need each other. */
+static enum taut_status launch_gpu(struct op *ops, void **streams, size_t n)
+{
+	enum taut_status st = TAUT_OK;
+
+	for (size_t i = 0; i < n && !st; i++)
+		if (ops[i].gpu)
+			st = comm_gpu_launch(&ops[i], streams[i]);
+	for (size_t i = 0; i < n && !st; i++)
+		if (ops[i].gpu && !streams[i])
+			st = comm_gpu_wait(ops[i].comm);
+	return st;
+}
+
+/* The calls on host memory, moved to the front; the number of them. */
+static size_t keep_host(struct op *ops, void **streams, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ops[i].gpu) {
+			op_release(&ops[i]);
+			continue;
+		}
+		ops[kept] = ops[i];
+		streams[kept++] = streams[i];
+	}
+	return kept;
+}
+
 /* Streams first: they run on while this thread works through the rest. */
 static enum taut_status run_parts(struct op *ops, void **streams, size_t n)
 {
@@ -143,7 +174,11 @@ enum taut_status taut_group_end(void)
 	group = (struct group){ 0 }; /* calls made from here on are not of this group */
 	st = g.st;
 	if (!st && g.n) {
-		st = run_parts(g.ops, g.streams, g.n);
+		enum taut_status gpu = launch_gpu(g.ops, g.streams, g.n);
+		size_t n = keep_host(g.ops, g.streams, g.n);
+
+		st = n ? run_parts(g.ops, g.streams, n) : TAUT_OK;
+		st = gpu ? gpu : st;
 	} else {
 		for (size_t i = 0; i < g.n; i++)
 			op_release(&g.ops[i]);

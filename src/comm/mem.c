@@ -143,8 +143,7 @@ static enum taut_status make_memfd(int *out, size_t len)
 	return TAUT_OK;
 }
 
-/* Collective: @len new bytes that all ranks have mapped. */
-static enum taut_status share(struct taut_comm *comm, void **out, size_t len)
+enum taut_status comm_share(struct taut_comm *comm, void **out, size_t len)
 {
 	struct share_note note = { .call = comm->seq, .len = len };
 	enum taut_status st;
@@ -181,7 +180,7 @@ static enum taut_status share_lines(struct taut_comm *comm)
 		return fail(TAUT_ERR_NOMEM, "addresses of %d ranks", comm->size);
 	comm->peer_out = comm->peer_in + comm->size;
 	comm->shared_len = (size_t)comm->size * sizeof(struct exec_shared_line);
-	st = share(comm, &p, comm->shared_len);
+	st = comm_share(comm, &p, comm->shared_len);
 	if (st)
 		return st;
 	comm->shared = p;
@@ -201,7 +200,7 @@ static enum taut_status segment_new(struct taut_comm *comm, size_t len, void **o
 		return fail(TAUT_ERR_NOMEM, "a segment of shared memory");
 	st = share_lines(comm);
 	if (!st)
-		st = share(comm, &base, part * (size_t)comm->size);
+		st = comm_share(comm, &base, part * (size_t)comm->size);
 	if (st) {
 		mem_free(s);
 		return st;

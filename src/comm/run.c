@@ -403,8 +403,13 @@ enum taut_status op_submit(struct op *op, void *stream)
 		op->type = TAUT_UINT8;
 		op->op = TAUT_MAX;
 	}
+	op->gpu = op->comm->gpu && comm_gpu_call(op);
 	if (group_open())
 		return group_add(op, stream);
+	if (op->gpu) {
+		st = comm_gpu_launch(op, stream);
+		return st || stream ? st : comm_gpu_wait(op->comm);
+	}
 	if (!stream) {
 		op->ticket = comm_ticket(op->comm);
 		return ops_run(op, 1);
