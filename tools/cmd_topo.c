@@ -42,7 +42,9 @@ static enum taut_status system_load(struct system *s, const struct topo_opts *o,
 		st = reach_rules_from(&s->rules, cfg);
 	if (!st && here && (o->mode == TOPO_ALL || o->mode == TOPO_JSON))
 		st = machine_load(&s->machine);
-	s->view = (struct topo_view){ s->topo, s->paths, &s->rules, s->machine, o->nodes ? o->nodes : 1 };
+	if (!st)
+		s->view = (struct topo_view){ s->topo, s->paths, &s->rules, s->machine,
+					      o->nodes ? o->nodes : s->topo->times };
 	return st;
 }
 

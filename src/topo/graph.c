@@ -18,6 +18,7 @@ enum taut_status topo_create(struct topo **out, const char *source)
 	if (!t)
 		return fail(TAUT_ERR_NOMEM, "no memory for the graph of %s", source);
 	snprintf(t->source, sizeof(t->source), "%s", source);
+	t->times = 1;
 	t->iommu = -1;
 	t->peermem = -1;
 	*out = t;

@@ -308,6 +308,7 @@ enum taut_status synth_build(struct topo **out, const char *name, const struct s
 
 	if (st)
 		return st;
+	b.t->times = (int)s->nodes;
 	st = build(&b);
 	mem_free(b.cpu);
 	mem_free(b.bridge);
@@ -326,14 +327,4 @@ enum taut_status topo_from_text(struct topo **out, const char *name, const char 
 	enum taut_status st = synth_parse(&s, name, text, len);
 
 	return st ? st : synth_build(out, name, &s);
-}
-
-enum taut_status topo_text_nodes(int *out, const char *name, const char *text, size_t len)
-{
-	struct synth s;
-	enum taut_status st = synth_parse(&s, name, text, len);
-
-	if (!st)
-		*out = (int)s.nodes;
-	return st;
 }

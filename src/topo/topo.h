@@ -140,6 +140,7 @@ struct topo {
 	struct topo_link *links;
 	struct topo_note *notes; /* what is not known and why, what looks odd */
 	int nmachines;
+	int times;    /* the description names so many of these systems (node:4) */
 	int iommu;    /* 1: translates peer traffic, 0: off or pass-through, -1: not known */
 	int peermem;  /* 1: GPU memory can be registered with cards (nvidia-peermem or dma-buf), 0, -1: not known */
 	bool vm;      /* the machine is a guest */
@@ -231,8 +232,6 @@ enum taut_status topo_from_hwloc_xml(struct topo **out, const char *name, const 
 enum taut_status topo_from_smi(struct topo **out, const char *name, const char *text, size_t len);
 enum taut_status topo_from_text(struct topo **out, const char *name, const char *text, size_t len);
 enum taut_status topo_from_capture(struct topo **out, const char *name, const char *text, size_t len);
-/* The cluster size that the synthetic form names (node:4); 1 when it names none. */
-enum taut_status topo_text_nodes(int *out, const char *name, const char *text, size_t len);
 
 /* NCCL's XML form as NCCL writes it; *@out is the caller's, freed with mem_free(). */
 enum taut_status topo_to_nccl_xml(char **out, const struct topo *t);
