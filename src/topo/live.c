@@ -62,7 +62,13 @@ enum taut_status topo_from_root(struct topo **out, const char *path)
 
 	if (st)
 		return st;
-	st = live_build(out, path, fs, NULL, "a folder has no driver");
+	if (fs_kind_of(fs, "/sys") != FS_DIR && fs_kind_of(fs, "/proc") != FS_DIR)
+		st = fail(
+			TAUT_ERR_ARG,
+			"%s: no folder sys or proc in it: the root of a machine, or of a copy of these two, is wanted",
+			path);
+	else
+		st = live_build(out, path, fs, NULL, "a folder has no driver");
 	fs_close(fs);
 	return st;
 }

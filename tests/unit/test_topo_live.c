@@ -72,6 +72,9 @@ static void a_folder_is_read_as_a_root(void **state)
 	assert_int_equal(topo_read_file(&t, root, TOPO_FORM_AUTO), TAUT_OK); /* as --file takes it */
 	assert_int_equal(t->count[TOPO_CPU], 2);
 	topo_free(t);
+	snprintf(command, sizeof(command), "%s/sys/devices", root);
+	assert_int_equal(topo_from_root(&t, command), TAUT_ERR_ARG); /* the wrong folder */
+	assert_non_null(strstr(taut_error_message(), "no folder sys or proc"));
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	assert_int_equal(system(command), 0);
 }
