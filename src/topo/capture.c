@@ -54,16 +54,14 @@ enum taut_status capture_make(char **out, struct topo_fs *fs, const struct nvml_
 
 enum taut_status topo_capture(char **out)
 {
-	struct nvml_facts *facts = NULL;
+	struct nvml_facts *facts;
 	struct topo_fs *fs;
 	char why[256];
-	enum taut_status st = fs_dir_open(&fs, "/");
+	enum taut_status st = live_open(&fs, &facts, why, sizeof(why));
 
 	if (st)
 		return st;
-	st = nvml_load(&facts, LIVE_NVML, why, sizeof(why));
-	if (!st)
-		st = capture_make(out, fs, facts, why);
+	st = capture_make(out, fs, facts, why);
 	nvml_free(facts);
 	fs_close(fs);
 	return st;

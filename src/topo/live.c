@@ -73,18 +73,29 @@ enum taut_status topo_from_root(struct topo **out, const char *path)
 	return st;
 }
 
-static enum taut_status this_machine(struct topo **out)
+enum taut_status live_open(struct topo_fs **fs, struct nvml_facts **facts, char *why, size_t len)
 {
-	struct nvml_facts *facts = NULL;
-	struct topo_fs *fs;
-	char why[256];
-	enum taut_status st = fs_dir_open(&fs, "/");
+	enum taut_status st = fs_dir_open(fs, "/");
 
 	if (st)
 		return st;
-	st = nvml_load(&facts, LIVE_NVML, why, sizeof(why));
-	if (!st)
-		st = live_build(out, "this machine", fs, facts, why);
+	*facts = NULL;
+	st = nvml_load(facts, "libnvidia-ml.so.1", why, len);
+	if (st)
+		fs_close(*fs);
+	return st;
+}
+
+static enum taut_status this_machine(struct topo **out)
+{
+	struct nvml_facts *facts;
+	struct topo_fs *fs;
+	char why[256];
+	enum taut_status st = live_open(&fs, &facts, why, sizeof(why));
+
+	if (st)
+		return st;
+	st = live_build(out, "this machine", fs, facts, why);
 	nvml_free(facts);
 	fs_close(fs);
 	return st;

@@ -12,6 +12,7 @@ enum taut_status live_build(struct topo **out, const char *source, struct topo_f
 /* The text of a capture of the same. */
 enum taut_status capture_make(char **out, struct topo_fs *fs, const struct nvml_facts *facts, const char *why);
 
-#define LIVE_NVML "libnvidia-ml.so.1"
+/* This machine: its files, and what the driver says (NULL: @why it does not). The caller's: fs_close(), nvml_free(). */
+enum taut_status live_open(struct topo_fs **fs, struct nvml_facts **facts, char *why, size_t len);
 
 #endif
