@@ -115,7 +115,8 @@ enum taut_status topo_read(struct topo **out, const char *name, const char *text
 		return fail(
 			TAUT_ERR_ARG,
 			"%s:1:1: no description of a machine is recognised here: NCCL's or hwloc's XML, the text of "
-			"nvidia-smi topo -m, a capture, or text like \"numa:2 gpu:8 nvlink:18\" was expected",
+			"nvidia-smi topo -m or rocm-smi --showtopo, a capture, or text like \"numa:2 gpu:8 nvlink:18\" "
+			"was expected",
 			name);
 	}
 }
