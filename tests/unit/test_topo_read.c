@@ -100,7 +100,11 @@ static void files_and_text_are_read(void **state)
 	assert_int_equal(topo_read_file(&t, "/nowhere/topo.xml", TOPO_FORM_AUTO), TAUT_ERR_SYS);
 	assert_non_null(strstr(taut_error_message(), "/nowhere/topo.xml: cannot be opened: No such file"));
 	assert_null(t);
+	assert_int_equal(topo_read_file(&t, folder, TOPO_FORM_AUTO), TAUT_ERR_ARG); /* the wrong folder */
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(topo_read_file(&t, folder, TOPO_FORM_AUTO), TAUT_OK); /* a machine of which nothing is known */
+	rmdir(path);
 	assert_int_equal(t->count[TOPO_GPU], 0);
 	topo_free(t);
 	unlink(path);
