@@ -6,7 +6,7 @@ find_program(NVCC nvcc HINTS /usr/local/cuda/bin DOC "NVIDIA's compiler")
 option(TAUT_CUDA "compile the kernels for GPU memory (needs nvcc)" ON)
 set(TAUT_CUDA_ARCHS "80;90;100" CACHE STRING "GPUs to compile kernels for; the last one as PTX too")
 
-set(kernel_names direct_ll direct_bulk)
+set(kernel_names direct_ll direct_bulk messages)
 set(kernel_folder ${CMAKE_SOURCE_DIR}/src/cuda/kernels)
 file(GLOB kernel_headers CONFIGURE_DEPENDS ${kernel_folder}/*.h ${kernel_folder}/*.cuh)
 set(kernels_list ${CMAKE_BINARY_DIR}/kernels_list.S)
@@ -50,7 +50,7 @@ enable_language(ASM)
 set_source_files_properties(${kernels_list} PROPERTIES GENERATED ON OBJECT_DEPENDS "${images}" LANGUAGE ASM)
 list(APPEND sources ${kernels_list})
 
-# The same kernels for the processor, a thread for each block: what unit/test_cuda_kernels runs.
+# The same kernels for the processor, a thread for each block: what unit/test_cuda_kernels and test_cuda_messages run.
 include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER)

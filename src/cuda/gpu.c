@@ -18,6 +18,7 @@
 struct layout {
 	uint64_t acks, posts, ll, ll128, stage, bytes;
 	uint64_t ll_bytes, ll128_bytes; /* of an area */
+	struct message_layout messages;
 };
 
 struct gpu {
@@ -29,17 +30,19 @@ struct gpu {
 	int blocks; /* that may run at once */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
+	uint64_t counters;		    /* of messages */
 	struct share *share;		    /* NULL: one rank alone */
 	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
 	bool opened[GPU_MAX_RANKS];
-	uint32_t *words; /* host memory: stop, trouble */
+	uint32_t *words;     /* host memory: stop, trouble */
+	struct gpu_odd *odd; /* after them */
 	bool called;
 	int last_capturing;
 	void *last_stream; /* of the last call */
 	struct cu_event *event;
 };
 
-enum { WORD_STOP, WORD_TROUBLE };
+enum { WORD_STOP, WORD_TROUBLE, WORDS_ODD = 32 };
 
 static uint64_t up(uint64_t x, uint64_t to)
 {
@@ -58,7 +61,8 @@ static struct layout layout_for(int n)
 	l.ll = l.posts + (uint64_t)GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE;
 	l.ll128 = l.ll + areas * l.ll_bytes;
 	l.stage = l.ll128 + areas * l.ll128_bytes;
-	l.bytes = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
+	l.messages = messages_layout(n, l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES);
+	l.bytes = l.messages.end;
 	return l;
 }
 
@@ -82,6 +86,11 @@ static enum taut_status alloc_zeroed(uint64_t *out, struct gpu *g, size_t len, c
 	return st;
 }
 
+static size_t counters_bytes(const struct gpu *g)
+{
+	return messages_counters(g->nranks, g->at.messages.lanes) * sizeof(uint64_t);
+}
+
 static enum taut_status alloc_all(struct gpu *g)
 {
 	void *words = NULL;
@@ -97,6 +106,8 @@ static enum taut_status alloc_all(struct gpu *g)
 	if (!st)
 		st = alloc_zeroed(&g->ready, g, GPU_MAX_PLACES * sizeof(uint32_t), "GPU memory for addresses");
 	if (!st)
+		st = alloc_zeroed(&g->counters, g, counters_bytes(g), "GPU memory for counters");
+	if (!st)
 		st = cuda_st(g->cu->host_alloc(&words, 4096, CU_HOST_PORTABLE | CU_HOST_MAPPED),
 			     "host memory that the GPU addresses");
 	if (!st)
@@ -104,6 +115,7 @@ static enum taut_status alloc_all(struct gpu *g)
 	if (!st) {
 		memset(words, 0, 4096);
 		g->words = words;
+		g->odd = (struct gpu_odd *)(g->words + WORDS_ODD);
 		st = cuda_st(g->cu->stream_sync(g->own), "clearing GPU memory");
 	}
 	return st;
@@ -233,7 +245,7 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 size_t gpu_bytes(const struct gpu *g)
 {
 	return g->at.bytes + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
-	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t);
+	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t) + counters_bytes(g);
 }
 
 void gpu_stop(struct gpu *g)
@@ -247,6 +259,14 @@ enum taut_status gpu_check(const struct gpu *g, int *peer)
 
 	*peer = (int)t - 1;
 	return t ? TAUT_ERR_MISMATCH : TAUT_OK;
+}
+
+bool gpu_met_odd(const struct gpu *g, struct gpu_odd *out)
+{
+	if (!__atomic_load_n(&g->odd->set, __ATOMIC_ACQUIRE))
+		return false;
+	*out = *g->odd;
+	return true;
 }
 
 void gpu_close(struct gpu *g)
@@ -272,6 +292,8 @@ void gpu_close(struct gpu *g)
 		g->cu->mem_free(g->maps);
 	if (g->ready)
 		g->cu->mem_free(g->ready);
+	if (g->counters)
+		g->cu->mem_free(g->counters);
 	if (g->words)
 		g->cu->host_free(g->words);
 	if (g->event)
@@ -453,6 +475,47 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 	st = follow_last(g, stream);
 	if (!st)
 		st = launch(g, op, bytes, stream);
+	g->cu->ctx_pop(&old);
+	return st;
+}
+
+/* --- messages --- */
+static enum taut_status launch_messages(struct gpu *g, struct message *list, size_t n, void *stream)
+{
+	struct gpu_messages_args a = { .lines = g->at.messages.lines,
+				       .slots = g->at.messages.slots,
+				       .slot_bytes = g->at.messages.slot_bytes,
+				       .lanes = g->at.messages.lanes,
+				       .counters = (uint64_t *)(uintptr_t)g->counters,
+				       .odd = g->odd };
+	void *params[] = { &a };
+	enum taut_status st = TAUT_OK;
+
+	fill_call(&a.call, g, 0);
+	for (size_t at = 0; at < n && !st;) {
+		size_t longest = 0, k = messages_fill(&a, list + at, n - at);
+
+		for (size_t i = at; i < at + k; i++)
+			longest = list[i].bytes > longest ? list[i].bytes : longest;
+		at += k;
+		st = cuda_st(g->cu->launch(g->module->messages, (unsigned)clamp(a.nunits, g->blocks), 1, 1,
+					   longest > 4096 ? 512 : 128, 1, 1, 0, stream, params, NULL),
+			     "launching messages");
+	}
+	return st;
+}
+
+enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, void *stream)
+{
+	struct cu_ctx *old;
+	enum taut_status st = messages_order(list, &n, g->rank, g->nranks);
+
+	if (st || !n)
+		return st;
+	g->cu->ctx_push(g->ctx);
+	st = follow_last(g, stream);
+	if (!st)
+		st = launch_messages(g, list, n, stream);
 	g->cu->ctx_pop(&old);
 	return st;
 }

@@ -11,6 +11,7 @@
 
 #include "cuda/driver.h"
 #include "cuda/kernels/kernels.h"
+#include "cuda/messages.h"
 #include "sched/sched.h"
 
 struct gpu;
@@ -48,10 +49,15 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 /* Bytes of GPU memory that @g holds. */
 size_t gpu_bytes(const struct gpu *g);
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream);
+/* All at once: none of @list waits for another, but those between the same two ranks, which match in order.
+ * @list is put in another order. */
+enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, void *stream);
 /* Until all on @stream is done. */
 enum taut_status gpu_wait(struct gpu *g, void *stream);
 /* TAUT_ERR_MISMATCH with *@peer set when a kernel has met another call there. */
 enum taut_status gpu_check(const struct gpu *g, int *peer);
+/* Has a receive met another message than its own? Then its kernel has ended. */
+bool gpu_met_odd(const struct gpu *g, struct gpu_odd *out);
 /* Kernels that wait end; what they were to write is not defined. Any thread. */
 void gpu_stop(struct gpu *g);
 /* Waits for its kernels; no peer may use its memory any more. NULL is allowed. */

@@ -41,7 +41,7 @@ static enum taut_status find_one(struct cu_function **out, const struct gpu_modu
 
 static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver *cu)
 {
-	enum taut_status st = TAUT_OK;
+	enum taut_status st = find_one(&m->messages, m, cu, "messages");
 
 	for (int k = 0; k < KERNELS_COUNT; k++) {
 		for (int i = 0; i < GPU_KINDS && !st; i++) {

@@ -17,6 +17,7 @@ struct gpu_module {
 	int nimages;
 	struct cu_module *images[GPU_IMAGES];
 	struct cu_function *f[KERNELS_COUNT][GPU_KINDS];
+	struct cu_function *messages;
 };
 
 /* Of the current context. TAUT_ERR_UNSUPPORTED when this build has no kernels or none for the GPU. */

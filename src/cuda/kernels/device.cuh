@@ -76,6 +76,11 @@ DEVICE void store_word_release(uint64_t *p, uint64_t v)
 {
 	__atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
+/* True for one caller. */
+DEVICE bool claim(uint64_t *p)
+{
+	return !__atomic_exchange_n(p, 1, __ATOMIC_RELAXED);
+}
 /* One access on the GPU. Here the second half, which may be the flag of all, is written last and read first. */
 DEVICE void store_flagged(void *p, vec16 v)
 {
@@ -153,6 +158,10 @@ DEVICE uint64_t load_word_acquire(const uint64_t *p)
 DEVICE void store_word_release(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.release.sys.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+}
+DEVICE bool claim(uint64_t *p)
+{
+	return !atomicExch((unsigned long long *)p, 1ull);
 }
 DEVICE void store_flagged(void *p, vec16 v)
 {

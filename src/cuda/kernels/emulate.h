@@ -31,6 +31,7 @@ EMULATED(GPU_F64)
 EMULATED(GPU_E4M3)
 EMULATED(GPU_E5M2)
 #undef EMULATED
+void messages(const struct gpu_messages_args a);
 #ifdef __cplusplus
 }
 #endif

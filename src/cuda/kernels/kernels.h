@@ -7,9 +7,11 @@
  *   ll      for each rank two areas (calls of even and odd number): messages with their flags
  *   ll128   the same; apart, so that what is data of one is never taken for a flag of the other
  *   stage   for each block a piece in and a piece out, for buffers that peers cannot address
+ *   lanes   for each other rank lines and slots for what it sends to this one: messages.cu
  *
  * Calls of a communicator are numbered (epoch) by the kernels themselves, in epochs[], so that
- * the replay of a CUDA graph counts too. Every launch counts all of epochs[]. */
+ * the replay of a CUDA graph counts too. Every launch counts all of epochs[], but that of messages,
+ * which not all ranks make: those count the slots of each lane. */
 #ifndef CUDA_KERNELS_KERNELS_H
 #define CUDA_KERNELS_KERNELS_H
 
@@ -89,6 +91,55 @@ struct gpu_bulk_args {
 	const uint32_t *ready; /* [GPU_MAX_PLACES]: 1 where all peers have mapped this rank's allocation; [0] is 0 */
 	uint64_t stage;	       /* offset in the mail: two pieces of stage_bytes for each block */
 	uint64_t stage_bytes;
+};
+
+/* --- messages between two ranks --- */
+#define GPU_MESSAGE_SLOTS 4
+#define GPU_MESSAGES_MOST 96	/* of a launch: its arguments are 4 KiB at most */
+#define GPU_UNITS_MOST 128	/* lanes of all flows of a launch */
+#define GPU_LANE_LEAST 16384ull /* bytes of a message that a lane is worth */
+/* Lanes that share a message; both ends count alike. */
+#define GPU_LANES_OF(bytes, most)                                                                                      \
+	((bytes) < 2 * GPU_LANE_LEAST	     ? 1u                                                                      \
+	 : (bytes) / GPU_LANE_LEAST < (most) ? (uint32_t)((bytes) / GPU_LANE_LEAST)                                    \
+					     : (uint32_t)(most))
+
+struct gpu_message {
+	char *buf;
+	uint64_t bytes;
+	uint64_t word; /* tag in the low half; signature of the call in the high half, 0 for a user's; a copy: from
+			  where */
+};
+
+/* Tags that no user gives. */
+#define GPU_TAG_ANY (-1)  /* of a receive: any that is not negative */
+#define GPU_TAG_CALL (-2) /* a block of a collective */
+
+enum gpu_flow_kind { GPU_FLOW_SEND, GPU_FLOW_RECV, GPU_FLOW_COPY };
+
+/* The messages of a launch from, or to, one rank, in their order. */
+struct gpu_flow {
+	uint8_t kind, peer, lanes; /* lanes: of the longest */
+	uint8_t first, count;	   /* in message[] */
+	uint8_t unit;		   /* number of its first lane among all */
+};
+
+/* What a receive met instead of its message; host memory. */
+struct gpu_odd {
+	uint64_t set; /* written last */
+	uint64_t peer, want_bytes, want_word, bytes, word;
+};
+
+struct gpu_messages_args {
+	struct gpu_call call;
+	uint64_t lines, slots; /* offsets in the mail */
+	uint32_t slot_bytes;
+	uint32_t lanes;	    /* of an ordered pair of ranks */
+	uint64_t *counters; /* of this rank: [2][nranks][lanes] slots sent and taken, and who may write odd */
+	struct gpu_odd *odd;
+	uint32_t nflows, nunits;
+	struct gpu_message message[GPU_MESSAGES_MOST];
+	struct gpu_flow flow[GPU_MESSAGES_MOST];
 };
 
 #endif

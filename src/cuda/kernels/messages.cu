@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between two ranks, any number at once. What rank s sends to rank r goes through lanes in r's
+ * mail: queues of GPU_MESSAGE_SLOTS slots. A message is cut over as many lanes as its length is worth,
+ * each share into slots. Where the next share of a lane begins follows from the lengths alone, so that
+ * both ends count alike.
+ *
+ *   at the receiver  "tail": slots written, and for each slot length and tag of its message; the slots
+ *   at the sender    "head": slots taken
+ *
+ * A block has some of the lanes (units) of a launch and moves a slot of whichever can move, so that no message
+ * waits for another of the launch, but for those before it in its lane. How far a lane has come is kept in
+ * counters[] from launch to launch, for replays of graphs too.
+ *
+ * Traffic: the message once over the link, and once more from slot to buffer in the receiver's memory. */
+#include "cuda/kernels/call.cuh"
+
+#define THREADS 512
+
+#ifdef GPU_EMULATE
+#define SHARED static thread_local
+#else
+#define SHARED __shared__
+#endif
+
+/* A lane of a flow in this launch. */
+struct unit {
+	uint64_t count; /* slots moved since the communicator was made */
+	uint64_t at;	/* bytes of the share of this message that are done */
+	uint16_t message, end;
+	uint8_t flow, lane;
+	uint8_t lost; /* the message that came is another one */
+};
+
+/* What the block moves next. */
+struct step {
+	char *to;
+	const char *from;
+	uint64_t bytes, left; /* left: with it, of the share */
+	int unit;	      /* -1: all is done, or the launch ends */
+};
+
+struct shared_units {
+	struct unit unit[GPU_UNITS_MOST];
+	struct step step;
+	unsigned n, next;
+	uint32_t spins;
+};
+
+enum line { LINE_TAIL, LINE_HEAD, LINES };
+enum { TAIL_HEADERS = 2 }; /* words of the tail's line */
+
+/* The lane of @at and @other, in the mail of @at. */
+DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsigned lane)
+{
+	return (uint64_t)(other - (other > at)) * a.lanes + lane;
+}
+
+DEVICE uint64_t *line_at(const gpu_messages_args &a, int at, int other, unsigned lane, enum line l)
+{
+	return (uint64_t *)(a.call.mail[at] + a.lines + (lane_index(a, at, other, lane) * LINES + l) * GPU_LINE);
+}
+
+DEVICE char *slot_at(const gpu_messages_args &a, int at, int by, unsigned lane, uint64_t count)
+{
+	uint64_t i = lane_index(a, at, by, lane) * GPU_MESSAGE_SLOTS + count % GPU_MESSAGE_SLOTS;
+
+	return a.call.mail[at] + a.slots + i * a.slot_bytes;
+}
+
+DEVICE uint64_t *header_at(uint64_t *tail, uint64_t count)
+{
+	return tail + TAIL_HEADERS + count % GPU_MESSAGE_SLOTS * 2;
+}
+
+DEVICE uint64_t *counter_of(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)
+{
+	unsigned sends = f.kind == GPU_FLOW_SEND;
+
+	return a.counters + ((uint64_t)sends * (unsigned)a.call.nranks + f.peer) * a.lanes + lane;
+}
+
+/* --- shares --- */
+DEVICE void share_of(const gpu_messages_args &a, const unit &u, uint64_t *at, uint64_t *bytes)
+{
+	uint64_t all = a.message[u.message].bytes, lanes = GPU_LANES_OF(all, a.lanes);
+	uint64_t each = ((all + lanes - 1) / lanes + GPU_LINE - 1) / GPU_LINE * GPU_LINE;
+
+	*at = each * u.lane < all ? each * u.lane : all;
+	*bytes = all - *at < each ? all - *at : each;
+}
+
+/* To the next message that has a share for this lane. */
+DEVICE void skip_others(const gpu_messages_args &a, unit &u)
+{
+	while (u.message < u.end && GPU_LANES_OF(a.message[u.message].bytes, a.lanes) <= u.lane)
+		u.message++;
+}
+
+DEVICE void unit_init(const gpu_messages_args &a, unit &u, unsigned number)
+{
+	unsigned f = a.nflows - 1;
+
+	while (a.flow[f].unit > number)
+		f--;
+	u.flow = (uint8_t)f;
+	u.lane = (uint8_t)(number - a.flow[f].unit);
+	u.message = a.flow[f].first;
+	u.end = (uint16_t)(a.flow[f].first + a.flow[f].count);
+	u.at = 0;
+	u.lost = 0;
+	u.count = a.flow[f].kind == GPU_FLOW_COPY ? 0 : *counter_of(a, a.flow[f], u.lane);
+	skip_others(a, u);
+}
+
+/* --- what came --- */
+DEVICE bool fits(const gpu_message &m, uint64_t bytes, uint64_t word)
+{
+	bool any = m.word == (uint32_t)GPU_TAG_ANY && !(word >> 31);
+
+	return m.bytes == bytes && (any || m.word == word);
+}
+
+/* The first lane, which every message has, tells. */
+OUTLINE void tell_odd(const gpu_messages_args &a, const unit &u, uint64_t bytes, uint64_t word)
+{
+	const gpu_message &m = a.message[u.message];
+
+	if (u.lane || !claim(a.counters + (uint64_t)2 * (unsigned)a.call.nranks * a.lanes))
+		return;
+	a.odd->peer = a.flow[u.flow].peer;
+	a.odd->want_bytes = m.bytes;
+	a.odd->want_word = m.word;
+	a.odd->bytes = bytes;
+	a.odd->word = word;
+	store_word_release(&a.odd->set, 1);
+}
+
+DEVICE bool has_come(const gpu_messages_args &a, unit &u)
+{
+	uint64_t *tail = line_at(a, a.call.rank, a.flow[u.flow].peer, u.lane, LINE_TAIL);
+	uint64_t *head = header_at(tail, u.count), bytes, word;
+
+	if (u.lost || load_word_acquire(tail) <= u.count)
+		return false;
+	if (u.at)
+		return true;
+	bytes = load_word(head);
+	word = load_word(head + 1);
+	u.lost = !fits(a.message[u.message], bytes, word);
+	if (u.lost)
+		tell_odd(a, u, bytes, word);
+	return !u.lost;
+}
+
+/* --- choosing, by one thread --- */
+DEVICE bool can_move(const gpu_messages_args &a, unit &u)
+{
+	const gpu_flow &f = a.flow[u.flow];
+
+	switch (f.kind) {
+	case GPU_FLOW_SEND:
+		return u.count - load_word_acquire(line_at(a, a.call.rank, f.peer, u.lane, LINE_HEAD)) <
+		       GPU_MESSAGE_SLOTS;
+	case GPU_FLOW_RECV:
+		return has_come(a, u);
+	default:
+		return true;
+	}
+}
+
+DEVICE void step_init(const gpu_messages_args &a, step &s, const unit &u)
+{
+	const gpu_flow &f = a.flow[u.flow];
+	const gpu_message &m = a.message[u.message];
+	uint64_t at, bytes;
+
+	share_of(a, u, &at, &bytes);
+	at += u.at;
+	s.left = bytes - u.at;
+	s.bytes = s.left < a.slot_bytes || f.kind == GPU_FLOW_COPY ? s.left : a.slot_bytes;
+	s.to = m.buf + at;
+	s.from = m.buf + at;
+	if (f.kind == GPU_FLOW_SEND)
+		s.to = slot_at(a, f.peer, a.call.rank, u.lane, u.count);
+	else if (f.kind == GPU_FLOW_RECV)
+		s.from = slot_at(a, a.call.rank, f.peer, u.lane, u.count);
+	else
+		s.from = (const char *)m.word + at;
+}
+
+/* The next unit that can move, in turn; those that are done make room. -1: none is left. */
+DEVICE int next_unit(const gpu_messages_args &a, shared_units &s)
+{
+	while (s.n) {
+		for (unsigned k = 0; k < s.n; k++) {
+			unsigned i = (s.next + k) % s.n;
+
+			if (!can_move(a, s.unit[i]))
+				continue;
+			s.next = i + 1;
+			return (int)i;
+		}
+		if (!keep_waiting(a.call, s.spins))
+			return -1;
+		if (!(s.spins & 0xfff) && load_word(&a.odd->set))
+			return -1;
+	}
+	return -1;
+}
+
+DEVICE void choose(const gpu_messages_args &a, shared_units &s)
+{
+	s.step.unit = next_unit(a, s);
+	if (s.step.unit >= 0)
+		step_init(a, s.step, s.unit[s.step.unit]);
+}
+
+/* --- and after it has moved --- */
+DEVICE void publish(const gpu_messages_args &a, const unit &u)
+{
+	const gpu_flow &f = a.flow[u.flow];
+	const gpu_message &m = a.message[u.message];
+
+	if (f.kind == GPU_FLOW_SEND) {
+		uint64_t *tail = line_at(a, f.peer, a.call.rank, u.lane, LINE_TAIL);
+		uint64_t *head = header_at(tail, u.count);
+
+		store_word(head, m.bytes);
+		store_word(head + 1, m.word);
+		store_word_release(tail, u.count + 1);
+	} else if (f.kind == GPU_FLOW_RECV) {
+		store_word_release(line_at(a, f.peer, a.call.rank, u.lane, LINE_HEAD), u.count + 1);
+	}
+}
+
+DEVICE void advance(const gpu_messages_args &a, shared_units &s)
+{
+	unit &u = s.unit[s.step.unit];
+
+	publish(a, u);
+	u.count++;
+	u.at += s.step.bytes;
+	if (s.step.bytes < s.step.left)
+		return;
+	u.at = 0;
+	u.message++;
+	skip_others(a, u);
+	if (u.message < u.end)
+		return;
+	if (a.flow[u.flow].kind != GPU_FLOW_COPY)
+		*counter_of(a, a.flow[u.flow], u.lane) = u.count;
+	s.n--;
+	if ((unsigned)s.step.unit < s.n)
+		u = s.unit[s.n];
+	s.next = (unsigned)s.step.unit;
+}
+
+/* --- moving, by all --- */
+DEVICE vec16 get16(const char *p)
+{
+	return *(const vec16 *)p;
+}
+
+DEVICE uint64_t move_lines(char *to, const char *from, uint64_t bytes)
+{
+	enum { U = 4 };
+	uint64_t one = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
+
+#pragma unroll 1
+	for (; x + (U - 1) * one + 16 <= bytes; x += U * one) {
+		vec16 v[U];
+
+#pragma unroll
+		for (int k = 0; k < U; k++)
+			v[k] = get16(from + x + k * one);
+#pragma unroll
+		for (int k = 0; k < U; k++)
+			*(vec16 *)(to + x + k * one) = v[k];
+	}
+#pragma unroll 1
+	for (; x + 16 <= bytes; x += one)
+		*(vec16 *)(to + x) = get16(from + x);
+	return bytes / 16 * 16;
+}
+
+DEVICE void move_step(const step &s)
+{
+	uint64_t done = 0;
+
+	if (!(((uintptr_t)s.to | (uintptr_t)s.from) & 15))
+		done = move_lines(s.to, s.from, s.bytes);
+	for (uint64_t i = done / 8 + thread_index(); i < (s.bytes + 7) / 8; i += thread_count())
+		put_word(s.to, i, s.bytes, get_word(s.from, i, s.bytes));
+}
+
+KERNEL(messages, gpu_messages_args, THREADS)
+{
+	SHARED shared_units s;
+	unsigned mine = (a.nunits - block_index() + block_count() - 1) / block_count();
+
+	for (unsigned i = thread_index(); i < mine; i += thread_count())
+		unit_init(a, s.unit[i], block_index() + i * block_count());
+	if (thread_index() == 0) {
+		s.n = mine;
+		s.next = s.spins = 0;
+	}
+	block_sync();
+	for (;;) {
+		if (thread_index() == 0)
+			choose(a, s);
+		block_sync();
+		if (s.step.unit < 0)
+			break;
+		move_step(s.step);
+		block_sync();
+		if (thread_index() == 0)
+			advance(a, s);
+	}
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between ranks: the order that the host puts them in, and the kernel, compiled for the processor, with
+ * ranks and blocks as threads. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/kernels/emulate.h"
+#include "cuda/messages.h"
+#include "unit.h"
+
+enum { RANKS = 5, BLOCKS = 3, SLOT = 2048, MOST = 200, GUARD = 32 };
+
+struct world {
+	int n;
+	struct message_layout at;
+	char *mail[RANKS];
+	uint64_t *counters[RANKS];
+	struct gpu_odd odd[RANKS];
+	uint32_t stop, epochs[GPU_MAX_BLOCKS], trouble;
+};
+
+static unsigned seed = 1;
+static unsigned rnd(unsigned n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % n;
+}
+
+static struct world *world_create(int n)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->n = n;
+	w->at = messages_layout(n, 4096);
+	for (int r = 0; r < n; r++) {
+		size_t len = (w->at.end + 4095) / 4096 * 4096;
+
+		w->mail[r] = aligned_alloc(4096, len);
+		memset(w->mail[r], 0, len);
+		w->counters[r] = calloc(messages_counters(n, w->at.lanes), sizeof(uint64_t));
+	}
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	for (int r = 0; r < w->n; r++) {
+		free(w->mail[r]);
+		free(w->counters[r]);
+	}
+	free(w);
+}
+
+/* --- a rank's group: a thread for each block of each launch --- */
+struct group {
+	struct world *w;
+	int rank;
+	bool one_by_one;
+	size_t n;
+	struct message list[MOST];
+	enum taut_status st;
+};
+
+struct block {
+	const struct gpu_messages_args *args;
+	unsigned index, count;
+};
+
+static void *run_block(void *p)
+{
+	struct block *b = p;
+
+	emulate_block(b->index, b->count);
+	messages(*b->args);
+	return NULL;
+}
+
+static void launch(const struct gpu_messages_args *a)
+{
+	unsigned count = a->nunits < BLOCKS ? a->nunits : BLOCKS;
+	struct block b[BLOCKS];
+	pthread_t t[BLOCKS];
+
+	for (unsigned i = 0; i < count; i++) {
+		b[i] = (struct block){ a, i, count };
+		pthread_create(&t[i], NULL, run_block, &b[i]);
+	}
+	for (unsigned i = 0; i < count; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void run_list(struct group *g, struct message *list, size_t n)
+{
+	struct world *w = g->w;
+	struct gpu_messages_args a = { .lines = w->at.lines,
+				       .slots = w->at.slots,
+				       .slot_bytes = SLOT,
+				       .lanes = w->at.lanes,
+				       .counters = w->counters[g->rank],
+				       .odd = &w->odd[g->rank] };
+
+	a.call = (struct gpu_call){ .rank = g->rank, .nranks = w->n, .stop = &w->stop };
+	for (int r = 0; r < w->n; r++)
+		a.call.mail[r] = w->mail[r];
+	g->st = messages_order(list, &n, g->rank, w->n);
+	for (size_t at = 0; at < n && !g->st;) {
+		at += messages_fill(&a, list + at, n - at);
+		launch(&a);
+	}
+}
+
+static void *run_group(void *p)
+{
+	struct group *g = p;
+
+	if (!g->one_by_one)
+		run_list(g, g->list, g->n);
+	for (size_t i = 0; g->one_by_one && i < g->n && !g->st; i++)
+		run_list(g, &g->list[i], 1);
+	return NULL;
+}
+
+static void run_all(struct group *g, int n)
+{
+	pthread_t t[RANKS];
+
+	for (int r = 0; r < n; r++)
+		pthread_create(&t[r], NULL, run_group, &g[r]);
+	for (int r = 0; r < n; r++)
+		pthread_join(t[r], NULL);
+}
+
+static struct group *groups_create(struct world *w)
+{
+	struct group *g = calloc(RANKS, sizeof(*g));
+
+	for (int r = 0; r < w->n; r++) {
+		g[r].w = w;
+		g[r].rank = r;
+	}
+	return g;
+}
+
+static void add(struct group *g, enum gpu_flow_kind kind, int peer, void *buf, size_t bytes, int tag)
+{
+	g->list[g->n++] = (struct message){ .buf = buf, .bytes = bytes, .peer = peer, .tag = tag, .kind = kind };
+}
+
+/* --- patterns --- */
+struct sent {
+	int from, to;
+	size_t bytes;
+	unsigned char *in, *out; /* with GUARD bytes before and behind */
+};
+
+static size_t draw_bytes(void)
+{
+	static const unsigned most[] = { 1, 9, 200, 5 * SLOT, 40000, 200000 };
+
+	return rnd(most[rnd(6)]);
+}
+
+static struct sent draw(int from, int to)
+{
+	struct sent s = { from, to, draw_bytes(), NULL, NULL };
+
+	s.in = malloc(s.bytes + 2 * GUARD);
+	s.out = malloc(s.bytes + 2 * GUARD);
+	for (size_t i = 0; i < s.bytes + 2 * GUARD; i++)
+		s.in[i] = (unsigned char)rnd(256);
+	memset(s.out, 0x55, s.bytes + 2 * GUARD);
+	return s;
+}
+
+static bool untouched(const unsigned char *p)
+{
+	for (int i = 0; i < GUARD; i++)
+		if (p[i] != 0x55)
+			return false;
+	return true;
+}
+
+/* @skew: of the places of both buffers. */
+static void check(struct sent *s, size_t skew_in, size_t skew_out, int round)
+{
+	unsigned char *out = s->out + skew_out;
+
+	if (memcmp(out, s->in + skew_in, s->bytes) || out[-1] != 0x55 || !untouched(out + s->bytes))
+		fail_msg("round %d: %zu bytes from rank %d to rank %d are wrong", round, s->bytes, s->from, s->to);
+	free(s->in);
+	free(s->out);
+}
+
+/* In a chain ranks send upwards only: then they may make their calls one by one. */
+static void run_round(struct world *w, int round, bool chain, int count)
+{
+	struct group *g = groups_create(w);
+	struct sent s[MOST];
+	size_t skew[MOST][2];
+
+	for (int i = 0; i < count; i++) {
+		int from = (int)rnd((unsigned)(chain ? w->n - 1 : w->n));
+		int to = chain ? from + 1 + (int)rnd((unsigned)(w->n - 1 - from)) : (int)rnd((unsigned)w->n);
+		int tag = (int)rnd(3);
+
+		s[i] = draw(from, to);
+		skew[i][0] = rnd(2) ? 16 : rnd(GUARD);
+		skew[i][1] = rnd(2) ? 16 : 1 + rnd(GUARD - 1);
+		memset(s[i].out + skew[i][1] + s[i].bytes, 0x55, 2 * GUARD - skew[i][1]);
+		add(&g[from], GPU_FLOW_SEND, to, s[i].in + skew[i][0], s[i].bytes, tag);
+		add(&g[to], GPU_FLOW_RECV, from, s[i].out + skew[i][1], s[i].bytes, rnd(2) ? GPU_TAG_ANY : tag);
+	}
+	for (int r = 0; r < w->n; r++)
+		g[r].one_by_one = chain && rnd(2);
+	run_all(g, w->n);
+	for (int r = 0; r < w->n; r++) {
+		assert_int_equal(g[r].st, TAUT_OK);
+		assert_int_equal(w->odd[r].set, 0);
+	}
+	for (int i = 0; i < count; i++)
+		check(&s[i], skew[i][0], skew[i][1], round);
+	free(g);
+}
+
+static void messages_of_any_pattern_arrive_whole_and_in_order(void **state)
+{
+	(void)state;
+	for (int n = 2; n <= RANKS; n++) {
+		struct world *w = world_create(n);
+
+		for (int round = 0; round < 30; round++)
+			run_round(w, round, rnd(3) == 0, 1 + (int)rnd(12));
+		world_free(w);
+	}
+}
+
+static void more_messages_than_a_launch_takes_go_in_several(void **state)
+{
+	struct world *w = world_create(3);
+	struct group *g = groups_create(w);
+	static uint64_t in[3][3][30], out[3][3][30];
+
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) {
+		for (int a = 0; a < 3; a++) {
+			for (int b = 0; b < 3; b++) {
+				in[a][b][i] = seed + rnd(1000);
+				add(&g[a], GPU_FLOW_SEND, b, &in[a][b][i], 8, (int)i);
+				add(&g[a], GPU_FLOW_RECV, b, &out[b][a][i], 8, (int)i);
+			}
+		}
+	}
+	assert_true(g[0].n > GPU_MESSAGES_MOST);
+	run_all(g, 3);
+	assert_memory_equal(in, out, sizeof(in));
+	free(g);
+	world_free(w);
+}
+
+/* What rank 0 sends is not what rank 1 waits for. */
+static struct gpu_odd meet(size_t sent, int sent_tag, size_t wanted, int wanted_tag)
+{
+	struct world *w = world_create(2);
+	struct group *g = groups_create(w);
+	char *in = calloc(1, sent + 1), *out = calloc(1, wanted + 1);
+	struct gpu_odd odd;
+
+	add(&g[0], GPU_FLOW_SEND, 1, in, sent, sent_tag);
+	add(&g[1], GPU_FLOW_RECV, 0, out, wanted, wanted_tag);
+	g[0].list[0].sig = 7;
+	g[1].list[0].sig = 8;
+	run_all(g, 2);
+	odd = w->odd[1];
+	assert_int_equal(w->odd[0].set, 0);
+	free(in);
+	free(out);
+	free(g);
+	world_free(w);
+	return odd;
+}
+
+static void a_message_of_another_length_is_told(void **state)
+{
+	struct gpu_odd odd = meet(40, 3, 300000, 3);
+
+	(void)state;
+	assert_int_equal(odd.set, 1);
+	assert_int_equal(odd.peer, 0);
+	assert_int_equal(odd.bytes, 40);
+	assert_int_equal(odd.want_bytes, 300000);
+	odd = meet(3 * SLOT, 3, 8, GPU_TAG_ANY);
+	assert_int_equal(odd.set, 1);
+	assert_int_equal(odd.bytes, 3 * SLOT);
+}
+
+static void a_message_of_another_tag_is_told(void **state)
+{
+	struct gpu_odd odd = meet(40, 3, 40, 4);
+
+	(void)state;
+	assert_int_equal(odd.set, 1);
+	assert_int_equal(odd.word, 3);
+	assert_int_equal(odd.want_word, 4);
+}
+
+static void a_block_of_a_collective_is_for_the_same_collective_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(meet(40, GPU_TAG_CALL, 40, GPU_TAG_ANY).set, 1);
+	assert_int_equal(meet(40, 1, 40, GPU_TAG_CALL).set, 1);
+	assert_int_equal(meet(40, GPU_TAG_CALL, 40, GPU_TAG_CALL).set, 1);
+	assert_int_equal(meet(40, 1, 40, GPU_TAG_ANY).set, 0);
+}
+
+static void a_kernel_that_waits_ends_when_told_to(void **state)
+{
+	struct world *w = world_create(2);
+	struct group *g = groups_create(w);
+	static char buf[2][100000];
+
+	(void)state;
+	w->stop = 1;
+	add(&g[0], GPU_FLOW_SEND, 1, buf[0], sizeof(buf[0]), 0);
+	add(&g[0], GPU_FLOW_RECV, 1, buf[1], sizeof(buf[1]), 0);
+	run_group(&g[0]);
+	free(g);
+	world_free(w);
+}
+
+static void what_a_rank_sends_itself_and_receives_must_agree(void **state)
+{
+	char a[8], b[8];
+	struct message list[2] = { { .buf = a, .bytes = 8, .peer = 1, .tag = 2, .kind = GPU_FLOW_SEND },
+				   { .buf = b, .bytes = 8, .peer = 1, .tag = 2, .kind = GPU_FLOW_RECV } };
+	struct message both[2];
+	size_t n = 1;
+
+	(void)state;
+	memcpy(both, list, sizeof(both));
+	assert_int_equal(messages_order(both, &n, 1, 2), TAUT_ERR_ARG);
+	n = 2;
+	memcpy(both, list, sizeof(both));
+	assert_int_equal(messages_order(both, &n, 1, 2), TAUT_OK);
+	assert_int_equal(n, 1);
+	assert_int_equal(both[0].kind, GPU_FLOW_COPY);
+	assert_ptr_equal(both[0].from, a);
+	n = 2;
+	list[1].tag = 3;
+	assert_int_equal(messages_order(list, &n, 1, 2), TAUT_ERR_MISMATCH);
+}
+
+static void the_mail_of_eight_ranks_stays_small(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= GPU_MAX_RANKS; n++) {
+		struct message_layout l = messages_layout(n, 0);
+
+		assert_true(l.end <= (uint64_t)5 << 20);
+		assert_true(n == 1 || l.slot_bytes >= 8192);
+		assert_true((2 * (uint32_t)n - 1) * l.lanes <= GPU_UNITS_MOST);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_of_any_pattern_arrive_whole_and_in_order),
+		cmocka_unit_test(more_messages_than_a_launch_takes_go_in_several),
+		cmocka_unit_test(a_message_of_another_length_is_told),
+		cmocka_unit_test(a_message_of_another_tag_is_told),
+		cmocka_unit_test(a_block_of_a_collective_is_for_the_same_collective_alone),
+		cmocka_unit_test(a_kernel_that_waits_ends_when_told_to),
+		cmocka_unit_test(what_a_rank_sends_itself_and_receives_must_agree),
+		cmocka_unit_test(the_mail_of_eight_ranks_stays_small),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
