@@ -175,8 +175,8 @@ TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
  *
  * GPU memory: where a CUDA context was current when the communicator was created (on every rank, or on
  * none), @in and @out may be memory of that GPU, and @stream is a CUDA stream then: the call returns at once and
- * may be captured in a CUDA graph. @stream NULL is the default stream, waited for. Not yet: v-forms, send and
- * receive, ranks of several machines: TAUT_ERR_UNSUPPORTED. One thread that has several GPUs makes their calls
+ * may be captured in a CUDA graph. @stream NULL is the default stream, waited for. Not yet:
+ * ranks of several machines: TAUT_ERR_UNSUPPORTED. One thread that has several GPUs makes their calls
  * in a group.
  *
  * Calls that differ between ranks end the group with TAUT_ERR_MISMATCH on every rank, with one
@@ -229,7 +229,12 @@ TAUT_API enum taut_status taut_scatter_v(const void *in, const size_t counts[], 
 					 size_t out_count, enum taut_type type, int root, struct taut_comm *comm,
 					 void *stream);
 
-/* --- Point to point --- @tag >= 0. Messages of one tag between two ranks keep their order. */
+/* --- Point to point --- @tag >= 0. Messages of one tag between two ranks keep their order.
+ *
+ * On GPU memory the messages between two ranks are matched in the order of the calls, whatever their tags: a receive
+ * whose tag or length is not that of the next message is TAUT_ERR_MISMATCH. A send to oneself and its receive are
+ * calls of one group. An empty message needs a buffer too, which says that it is of GPU memory. In a group the
+ * sends and receives of a communicator and stream go together, before its collectives. */
 TAUT_API enum taut_status taut_send(const void *buf, size_t count, enum taut_type type, int peer, int tag,
 				    struct taut_comm *comm, void *stream);
 TAUT_API enum taut_status taut_recv(void *buf, size_t count, enum taut_type type, int peer, int tag,

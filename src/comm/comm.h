@@ -215,6 +215,8 @@ enum taut_status comm_gpu_connect(struct taut_comm *comm, const struct gpu_card 
 bool comm_gpu_call(const struct op *op);
 /* Launches and returns; comm_gpu_wait(): until all on the default stream is done. */
 enum taut_status comm_gpu_launch(struct op *op, void *stream);
+/* Sends and receives of one communicator, as one launch. */
+enum taut_status comm_gpu_messages(struct op *const *ops, size_t n, void *stream);
 enum taut_status comm_gpu_wait(struct taut_comm *comm);
 void comm_gpu_stop(struct taut_comm *comm);
 void comm_gpu_close(struct taut_comm *comm);

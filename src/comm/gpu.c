@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on GPU memory: told apart by their pointers, launched on the caller's CUDA stream. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -59,18 +60,14 @@ enum taut_status comm_gpu_connect(struct taut_comm *comm, const struct gpu_card 
 }
 
 /* --- calls --- */
+/* A rank that has nothing in a call with a count for every rank has no part in it. */
 bool comm_gpu_call(const struct op *op)
 {
-	return op->comm->gpu && (gpu_memory(op->in) || gpu_memory(op->out));
+	return op->comm->gpu && (gpu_memory(op->in) || gpu_memory(op->out) || (op->vectors && !op->in && !op->out));
 }
 
-static enum taut_status check_kind(const struct op *op)
+static enum taut_status check_memory(const struct op *op)
 {
-	if (op->kind != OP_COLL)
-		return fail(TAUT_ERR_UNSUPPORTED, "send and receive of GPU memory are not possible yet");
-	if (op->vectors)
-		return fail(TAUT_ERR_UNSUPPORTED,
-			    "collectives of GPU memory with a count for every rank are not possible yet");
 	if ((op->in && !gpu_memory(op->in)) || (op->out && !gpu_memory(op->out)))
 		return fail(TAUT_ERR_ARG,
 			    "in is %s memory and out is %s memory: both must be of the GPU, or of the host",
@@ -78,12 +75,49 @@ static enum taut_status check_kind(const struct op *op)
 	return TAUT_OK;
 }
 
+static void describe(char *text, size_t len, uint64_t bytes, uint64_t word)
+{
+	int tag = (int)(uint32_t)word;
+
+	if (tag == GPU_TAG_CALL)
+		snprintf(text, len, "%llu bytes of a collective", (unsigned long long)bytes);
+	else if (tag == GPU_TAG_ANY)
+		snprintf(text, len, "%llu bytes with any tag", (unsigned long long)bytes);
+	else
+		snprintf(text, len, "%llu bytes with tag %d", (unsigned long long)bytes, tag);
+}
+
+static enum taut_status odd_message(const struct taut_comm *comm, const struct gpu_odd *odd)
+{
+	char want[64], came[64];
+
+	describe(want, sizeof(want), odd->want_bytes, odd->want_word);
+	describe(came, sizeof(came), odd->bytes, odd->word);
+	return fail(TAUT_ERR_MISMATCH,
+		    "rank %d expects %s from rank %d, which sent %s: on GPU memory the messages between two ranks are "
+		    "matched in the order of the calls",
+		    comm->rank, want, (int)odd->peer, came);
+}
+
+/* Are both of a collective, but not of the same? */
+static bool is_other_call(const struct gpu_odd *odd)
+{
+	return (int)(uint32_t)odd->word == GPU_TAG_CALL && (int)(uint32_t)odd->want_word == GPU_TAG_CALL &&
+	       odd->word != odd->want_word;
+}
+
 /* A kernel has met a call of a peer that is another one: the ranks say who called what. */
 static enum taut_status check_kernels(struct taut_comm *comm)
 {
+	struct gpu_odd odd;
 	int peer;
+	bool met = gpu_met_odd(comm->gpu, &odd);
 
-	if (!gpu_check(comm->gpu, &peer))
+	if (met && !is_other_call(&odd))
+		return comm_failed(comm, odd_message(comm, &odd));
+	if (met)
+		peer = (int)odd.peer;
+	else if (!gpu_check(comm->gpu, &peer))
 		return TAUT_OK;
 	comm_stalled(comm, true);
 	return comm_failed(comm, fail(TAUT_ERR_MISMATCH, "rank %d made another call than rank %d", peer, comm->rank));
@@ -105,20 +139,135 @@ static enum taut_status launch(struct op *op, void *stream)
 	return gpu_collective(op->comm->gpu, &r, stream);
 }
 
+/* --- with a count for every rank --- */
+/* One reduction after the other, each to its rank. */
+static enum taut_status reduce_blocks(struct op *op, void *stream)
+{
+	struct gpu_request r = {
+		.coll = COLL_REDUCE, .out = op->out, .type = op->type, .op = op->op, .scaled = op->scaled
+	};
+	enum taut_status st = TAUT_OK;
+	uint32_t sig;
+
+	memcpy(r.scalar, op->scalar, sizeof(r.scalar));
+	call_record(op->comm, op, &sig);
+	for (int k = 0; k < op->comm->size && !st; k++) {
+		if (!op->in_counts[k])
+			continue;
+		r.root = k;
+		r.in = (const char *)op->in + op->in_displs[k] * taut_type_size(op->type);
+		r.count = op->in_counts[k];
+		r.sig = sig ^ (uint32_t)r.count * 0x9e3779b1u; /* counts are the same on all ranks */
+		st = gpu_collective(op->comm->gpu, &r, stream);
+	}
+	return st;
+}
+
+static bool sends_to(const struct op *op, int peer)
+{
+	return (op->coll != COLL_GATHER || peer == op->root) &&
+	       (op->coll != COLL_SCATTER || op->comm->rank == op->root);
+}
+
+static bool receives_from(const struct op *op, int peer)
+{
+	return (op->coll != COLL_GATHER || op->comm->rank == op->root) &&
+	       (op->coll != COLL_SCATTER || peer == op->root);
+}
+
+static void add_block(struct message *list, size_t *n, const struct op *op, int peer, bool send)
+{
+	const size_t *counts = send ? op->in_counts : op->out_counts, *displs = send ? op->in_displs : op->out_displs;
+	char *buf = send ? (char *)(uintptr_t)op->in : op->out;
+	size_t elem = taut_type_size(op->type), count = counts ? counts[peer] : op->count;
+
+	if (!count)
+		return;
+	list[(*n)++] = (struct message){ .buf = buf + (counts ? displs[peer] * elem : 0),
+					 .bytes = count * elem,
+					 .peer = peer,
+					 .tag = GPU_TAG_CALL,
+					 .kind = send ? GPU_FLOW_SEND : GPU_FLOW_RECV };
+}
+
+static enum taut_status exchange_blocks(struct op *op, void *stream)
+{
+	struct message *list = mem_calloc(2 * (size_t)op->comm->size, sizeof(*list));
+	enum taut_status st;
+	uint32_t sig;
+	size_t n = 0;
+
+	if (!list)
+		return fail(TAUT_ERR_NOMEM, "messages for %d ranks", op->comm->size);
+	call_record(op->comm, op, &sig);
+	for (int r = 0; r < op->comm->size; r++) {
+		if (sends_to(op, r))
+			add_block(list, &n, op, r, true);
+		if (receives_from(op, r))
+			add_block(list, &n, op, r, false);
+	}
+	for (size_t i = 0; i < n; i++)
+		list[i].sig = sig;
+	st = gpu_messages(op->comm->gpu, list, n, stream);
+	mem_free(list);
+	return st;
+}
+
 enum taut_status comm_gpu_launch(struct op *op, void *stream)
 {
 	struct taut_comm *comm = op->comm;
-	enum taut_status st = check_kind(op);
+	enum taut_status st = check_memory(op);
 
 	if (st)
 		return st;
+	if (op->kind != OP_COLL)
+		return comm_gpu_messages(&op, 1, stream);
+	comm_lock(comm, comm_ticket(comm));
+	st = comm_check(comm);
+	if (!st)
+		st = check_kernels(comm);
+	if (!st && op->vectors)
+		st = op->coll == COLL_REDUCE_SCATTER ? reduce_blocks(op, stream) : exchange_blocks(op, stream);
+	else if (!st)
+		st = launch(op, stream);
+	comm_unlock(comm);
+	return st;
+}
+
+/* --- messages --- */
+_Static_assert(TAUT_ANY_TAG == GPU_TAG_ANY, "tags of kernels");
+
+static void fill_messages(struct message *list, struct op *const *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct op *op = ops[i];
+		bool send = op->kind == OP_SEND;
+
+		list[i] = (struct message){ .buf = send ? (void *)(uintptr_t)op->in : op->out,
+					    .bytes = op->count * taut_type_size(op->type),
+					    .peer = op->root,
+					    .tag = op->tag,
+					    .kind = send ? GPU_FLOW_SEND : GPU_FLOW_RECV };
+	}
+}
+
+enum taut_status comm_gpu_messages(struct op *const *ops, size_t n, void *stream)
+{
+	struct taut_comm *comm = ops[0]->comm;
+	struct message *list = mem_calloc(n, sizeof(*list));
+	enum taut_status st;
+
+	if (!list)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu messages", n);
+	fill_messages(list, ops, n);
 	comm_lock(comm, comm_ticket(comm));
 	st = comm_check(comm);
 	if (!st)
 		st = check_kernels(comm);
 	if (!st)
-		st = launch(op, stream);
+		st = gpu_messages(comm->gpu, list, n, stream);
 	comm_unlock(comm);
+	mem_free(list);
 	return st;
 }
 

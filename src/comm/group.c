@@ -109,14 +109,43 @@ static enum taut_status run_part(struct op *ops, size_t n, void *stream)
 	return st;
 }
 
-/* Calls on GPU memory are launched, in their order; those on the default stream are waited for once
- * all are launched, as they may need each other. */
+/* Is it a send or receive of GPU memory of the same communicator and stream as call @of? */
+static bool goes_with(const struct op *ops, void *const *streams, size_t i, size_t of)
+{
+	return ops[i].gpu && ops[i].kind != OP_COLL && ops[i].comm == ops[of].comm && streams[i] == streams[of];
+}
+
+static enum taut_status launch_messages(struct op *ops, void **streams, size_t n, size_t first)
+{
+	struct op **list;
+	enum taut_status st;
+	size_t k = 0;
+
+	for (size_t i = 0; i < first; i++)
+		if (goes_with(ops, streams, i, first))
+			return TAUT_OK; /* went with that one */
+	list = mem_calloc(n - first, sizeof(*list));
+	if (!list)
+		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
+	for (size_t i = first; i < n; i++)
+		if (goes_with(ops, streams, i, first))
+			list[k++] = &ops[i];
+	st = comm_gpu_messages(list, k, streams[first]);
+	mem_free(list);
+	return st;
+}
+
+/* Calls on GPU memory are launched: first the messages, all of a communicator and stream at once, then collectives in
+ * their order; those on the default stream are waited for once all are launched, as they may need each other. */
 static enum taut_status launch_gpu(struct op *ops, void **streams, size_t n)
 {
 	enum taut_status st = TAUT_OK;
 
 	for (size_t i = 0; i < n && !st; i++)
-		if (ops[i].gpu)
+		if (goes_with(ops, streams, i, i))
+			st = launch_messages(ops, streams, n, i);
+	for (size_t i = 0; i < n && !st; i++)
+		if (ops[i].gpu && ops[i].kind == OP_COLL)
 			st = comm_gpu_launch(&ops[i], streams[i]);
 	for (size_t i = 0; i < n && !st; i++)
 		if (ops[i].gpu && !streams[i])

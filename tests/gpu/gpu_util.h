@@ -22,6 +22,7 @@
 	F(free, "cuMemFree_v2", (uint64_t p))                                                                          \
 	F(put, "cuMemcpyHtoD_v2", (uint64_t to, const void *from, size_t len))                                         \
 	F(get, "cuMemcpyDtoH_v2", (void *to, uint64_t from, size_t len))                                               \
+	F(set, "cuMemsetD8_v2", (uint64_t p, unsigned char value, size_t len))                                         \
 	F(stream, "cuStreamCreate", (void **out, unsigned flags))                                                      \
 	F(sync, "cuStreamSynchronize", (void *stream))                                                                 \
 	F(event, "cuEventCreate", (void **out, unsigned flags))                                                        \
@@ -103,6 +104,12 @@ static inline unsigned char *gpu_alloc(const struct gpu_functions *f, size_t len
 static inline void gpu_put(const struct gpu_functions *f, void *to, const void *from, size_t len)
 {
 	gpu_must(f->put((uint64_t)(uintptr_t)to, from, len), "cuMemcpyHtoD");
+	gpu_must(f->sync_ctx(), "cuCtxSynchronize");
+}
+
+static inline void gpu_set(const struct gpu_functions *f, void *p, unsigned char value, size_t len)
+{
+	gpu_must(f->set((uint64_t)(uintptr_t)p, value, len), "cuMemsetD8");
 	gpu_must(f->sync_ctx(), "cuCtxSynchronize");
 }
 
