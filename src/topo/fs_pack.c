@@ -363,7 +363,9 @@ static enum taut_status read_entry(struct topo_fs *pack, struct lines *l, const 
 	snprintf(path, sizeof(path), "%.*s", (int)s.path_len, line);
 	if (path_wrong(path))
 		return bad(l, 0, path_wrong(path));
-	st = read_text(l, &text, line, len, s.column);
+	/* Where a link goes is one line, whatever it starts with. */
+	st = s.kind == FS_LINK ? one_line(l, &text, line + s.column, len - s.column)
+			       : read_text(l, &text, line, len, s.column);
 	if (!st)
 		st = fs_pack_add(pack, s.kind, path, text);
 	mem_free(text);

@@ -229,6 +229,8 @@ static void add(struct fs_record *r, enum fs_kind kind, const char *path, const 
 		t[strlen(t) - 1] = '\0';
 	scrub(r, p);
 	scrub(r, t);
+	if (kind == FS_LINK && strchr(t, '\n')) /* no line of a pack can say it */
+		goto out;
 	if (!strpbrk(p, " \n\t") && (kind != FS_FILE || *t) && fs_pack_add(r->pack, kind, p, t))
 		r->base.no_memory = true;
 out:

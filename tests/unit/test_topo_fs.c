@@ -238,6 +238,20 @@ static void keep_line(enum log_level level, enum log_module module, const char *
 	snprintf(said, sizeof(said), "%s", line);
 }
 
+static void a_link_is_one_line_whatever_it_starts_with(void **state)
+{
+	static const char text[] = "taut capture 1\n/a -> |1\n/b: 2\n";
+	struct topo_fs *fs = NULL;
+	char target[64];
+
+	(void)state;
+	assert_int_equal(fs_pack_read(&fs, "pack", text, strlen(text)), TAUT_OK);
+	assert_int_equal(fs->ops->look(fs, "/a", target, sizeof(target)), FS_LINK);
+	assert_string_equal(target, "|1");
+	assert_int_equal(fs->ops->look(fs, "/b", target, sizeof(target)), FS_FILE);
+	fs_close(fs);
+}
+
 static void bad_captures_are_refused_with_line_and_column(void **state)
 {
 	static const struct {
@@ -328,6 +342,7 @@ int main(void)
 		cmocka_unit_test(only_captures_hold_facts),
 		cmocka_unit_test(a_path_that_is_too_long_is_not_there),
 		cmocka_unit_test(what_is_written_reads_as_the_same),
+		cmocka_unit_test(a_link_is_one_line_whatever_it_starts_with),
 		cmocka_unit_test(bad_captures_are_refused_with_line_and_column),
 		cmocka_unit_test(a_zero_byte_and_a_long_path_are_refused),
 		cmocka_unit_test(every_failing_allocation_is_reported),
