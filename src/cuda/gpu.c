@@ -369,6 +369,14 @@ static enum gpu_kernel choose(const struct gpu *g, const struct gpu_request *op,
 	return bytes <= line_data && bytes <= (size_t)1 << 20 ? KERNEL_LL128 : KERNEL_BULK;
 }
 
+/* The kernel for sums of whole aligned words, where there is one for the type. */
+static bool plain_sum(const struct gpu *g, const struct gpu_direct_args *a)
+{
+	return a->shape.reduces && !a->shape.scatters && a->shape.to < 0 && a->value.op == GPU_SUM &&
+	       !a->value.scaled && !a->value.divide && g->module->f[KERNEL_LL_SUM][a->value.kind] &&
+	       !((a->bytes | (uintptr_t)a->in | (uintptr_t)a->out) & 7);
+}
+
 static int clamp(size_t want, int most)
 {
 	return want < 1 ? 1 : want > (size_t)most ? most : (int)want;
@@ -458,6 +466,8 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 		a.out = share_find(g->share, op->out);
 	}
 	grid_of(g, k, bytes, &blocks, &threads);
+	if (k == KERNEL_LL && plain_sum(g, &a.direct))
+		k = KERNEL_LL_SUM;
 	return cuda_st(g->cu->launch(g->module->f[k][a.direct.value.kind], (unsigned)blocks, 1, 1, (unsigned)threads, 1,
 				     1, 0, stream, params, NULL),
 		       "launching a collective");

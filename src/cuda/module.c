@@ -9,7 +9,7 @@
 /* The fat binaries of the .cu files; an empty list when they were not compiled. cmake/cuda.cmake. */
 extern const unsigned char *const taut_kernels[];
 
-static const char *const kernel_names[KERNELS_COUNT] = { "ll", "ll128", "ll128_two", "bulk" };
+static const char *const kernel_names[KERNELS_COUNT] = { "ll", "ll128", "ll128_two", "bulk", "ll_sum" };
 static const char *const kind_names[GPU_KINDS] = {
 	"GPU_U8",  "GPU_U16", "GPU_U32",  "GPU_U64", "GPU_S8",	"GPU_S16",  "GPU_S32",
 	"GPU_S64", "GPU_F16", "GPU_BF16", "GPU_F32", "GPU_F64", "GPU_E4M3", "GPU_E5M2",
@@ -39,6 +39,12 @@ static enum taut_status find_one(struct cu_function **out, const struct gpu_modu
 	return cuda_st(err, name);
 }
 
+/* ll_sum is there for the types of gradients. */
+static bool exists(int kernel, int kind)
+{
+	return kernel != KERNEL_LL_SUM || kind == GPU_F16 || kind == GPU_BF16 || kind == GPU_F32;
+}
+
 static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver *cu)
 {
 	enum taut_status st = find_one(&m->messages, m, cu, "messages");
@@ -47,6 +53,8 @@ static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver 
 		for (int i = 0; i < GPU_KINDS && !st; i++) {
 			char name[64];
 
+			if (!exists(k, i))
+				continue;
 			snprintf(name, sizeof(name), "%s_%s", kernel_names[k], kind_names[i]);
 			st = find_one(&m->f[k][i], m, cu, name);
 		}

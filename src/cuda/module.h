@@ -7,7 +7,7 @@
 #include "cuda/driver.h"
 #include "cuda/kernels/kernels.h"
 
-enum gpu_kernel { KERNEL_LL, KERNEL_LL128, KERNEL_LL128_TWO, KERNEL_BULK, KERNELS_COUNT };
+enum gpu_kernel { KERNEL_LL, KERNEL_LL128, KERNEL_LL128_TWO, KERNEL_BULK, KERNEL_LL_SUM, KERNELS_COUNT };
 
 enum { GPU_IMAGES = 8 };
 
@@ -16,7 +16,7 @@ struct gpu_module {
 	struct cu_ctx *ctx;
 	int nimages;
 	struct cu_module *images[GPU_IMAGES];
-	struct cu_function *f[KERNELS_COUNT][GPU_KINDS];
+	struct cu_function *f[KERNELS_COUNT][GPU_KINDS]; /* NULL: no such kernel for the kind */
 	struct cu_function *messages;
 };
 

@@ -19,8 +19,8 @@ enum { RANKS = 5, BLOCKS = 3, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4 };
 #define MAIL_STAGE (MAIL_LL128 + RANKS * 2 * AREA)
 #define MAIL_BYTES (MAIL_STAGE + BLOCKS * 2 * STAGE)
 
-enum form { LL, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
-static const char *const form_names[] = { "ll", "ll128", "ll128_two", "bulk", "bulk staged", "bulk mixed" };
+enum form { LL, LL_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
+static const char *const form_names[] = { "ll", "ll_sum", "ll128", "ll128_two", "bulk", "bulk staged", "bulk mixed" };
 
 #define OF_KIND(kind)                                                                                                  \
 	{                                                                                                              \
@@ -36,6 +36,11 @@ static const struct {
 	[GPU_S32] = OF_KIND(GPU_S32),	[GPU_S64] = OF_KIND(GPU_S64),	[GPU_F16] = OF_KIND(GPU_F16),
 	[GPU_BF16] = OF_KIND(GPU_BF16), [GPU_F32] = OF_KIND(GPU_F32),	[GPU_F64] = OF_KIND(GPU_F64),
 	[GPU_E4M3] = OF_KIND(GPU_E4M3), [GPU_E5M2] = OF_KIND(GPU_E5M2),
+};
+static void (*const sums[GPU_KINDS])(const struct gpu_direct_args a) = {
+	[GPU_F16] = ll_sum_GPU_F16,
+	[GPU_BF16] = ll_sum_GPU_BF16,
+	[GPU_F32] = ll_sum_GPU_F32,
 };
 static const enum taut_type types[GPU_KINDS] = {
 	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
@@ -71,6 +76,8 @@ static void *run_block(void *p)
 	emulate_block(j->block, BLOCKS);
 	if (j->form == LL)
 		kernels[j->kind].ll(j->args.direct);
+	else if (j->form == LL_SUM)
+		sums[j->kind](j->args.direct);
 	else if (j->form == LL128)
 		kernels[j->kind].ll128(j->args.direct);
 	else if (j->form == LL128_TWO)
@@ -296,6 +303,16 @@ static bool may_be_in_place(const struct gpu_shape *s)
 	return !(s->scatters && !s->reduces) && s->to < 0;
 }
 
+/* What ll_sum is for; false when there is none for the kind. */
+static bool make_plain(struct trial *t)
+{
+	t->shape = shapes[0];
+	t->bytes = (t->bytes + 7) / 8 * 8;
+	if (sums[t->value.kind])
+		t->value = (struct gpu_value){ .kind = t->value.kind, .op = GPU_SUM };
+	return sums[t->value.kind];
+}
+
 static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void **state)
 {
 	static const size_t elems[] = { 1, 3, 17, 130, 1000 };
@@ -318,6 +335,9 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 				t.value.divide = !t.value.scaled && is_int(kind) && rnd(2) ? (uint32_t)n : 0;
 			}
 			t.bytes = elems[rnd(5)] * elem;
+			if (t.form == LL_SUM && !make_plain(&t))
+				t.form = LL;
+			skew = t.form == LL_SUM ? 0 : skew;
 			check_trial(w, &t, skew, rnd(2) && may_be_in_place(&t.shape));
 		}
 		world_free(w);

@@ -194,6 +194,75 @@ template <int K> DEVICE void ll_run(const gpu_direct_args &a)
 	call_end(a.call, epoch);
 }
 
+/* --- ll, the sum of aligned words by all --- */
+/* What most small messages are, with nothing else in the kernel: the code of a kernel is read from
+ * memory at every launch, and of the one above there is more than of the data. */
+template <int K>
+DEVICE bool ll_sum_word(uint64_t *out, const gpu_direct_args &a, uint32_t epoch, uint64_t i, uint64_t own)
+{
+	const gpu_call &c = a.call;
+	uint32_t spins = 0;
+	pack<K> sum;
+
+#pragma unroll 1
+	for (int s = 0; s < c.nranks; s++) {
+		const char *area = ll_area(c, c.rank, s, epoch) + i * 16;
+		uint64_t w = own;
+		vec16 v;
+
+		while (s != c.rank && !ll_ready(v = load_flagged(area), epoch))
+			if (!keep_waiting(c, spins))
+				return false;
+		if (s != c.rank)
+			w = ll_unpack(v);
+		if (s == 0)
+			sum = pack_of<K>(w);
+		else
+			pack_add<K, GPU_SUM>(sum, w, a.value);
+	}
+	*out = word_of(sum, a.value);
+	return true;
+}
+
+template <int K> DEVICE void ll_sum_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	uint64_t first = (uint64_t)block_index() * workers() + thread_index(), words = a.bytes / 8;
+	uint64_t step = (uint64_t)block_count() * workers();
+
+#pragma unroll 1
+	for (uint64_t i = first; i < words; i += step) {
+		uint64_t own = ((const uint64_t *)a.in)[i], sum;
+
+#pragma unroll 1
+		for (int p = 0; p < c.nranks; p++) {
+			if (p == c.rank)
+				continue;
+			if (i == first && !wait_room(c, p, epoch))
+				return;
+			store_flagged(ll_area(c, p, c.rank, epoch) + i * 16, ll_pack(own, epoch));
+		}
+		if (!ll_sum_word<K>(&sum, a, epoch, i, own))
+			return;
+		((uint64_t *)a.out)[i] = sum;
+	}
+}
+
+template <int K> DEVICE void ll_sum_run(const gpu_direct_args &a)
+{
+	uint32_t epoch = call_number(a.call);
+
+	if (!CLERKS)
+		call_begin(a.call, epoch, thread_index(), thread_count());
+	if (is_clerk())
+		clerk_work(a.call, epoch, -1);
+	else
+		ll_sum_work<K>(a, epoch);
+	if (!CLERKS)
+		compare_calls(a.call, epoch, -1, thread_index(), thread_count());
+	call_end(a.call, epoch);
+}
+
 /* --- ll128 --- */
 #define PARTS (8 / LANES_OF_LINE) /* 16-byte parts of a line that a thread holds */
 #define WARP (4 * LANES_OF_LINE == 4 ? 1 : 32)
@@ -529,6 +598,16 @@ template <int K> DEVICE void ll128_two_run(const gpu_direct_args &a)
 		compare_calls(a.call, epoch, -1, thread_index(), thread_count());
 	call_end(a.call, epoch);
 }
+
+#define SUMS(kind)                                                                                                     \
+	KERNEL(ll_sum_##kind, gpu_direct_args, THREADS)                                                                \
+	{                                                                                                              \
+		ll_sum_run<kind>(a);                                                                                   \
+	}
+
+SUMS(GPU_F16)
+SUMS(GPU_BF16)
+SUMS(GPU_F32)
 
 #define KERNELS(kind)                                                                                                  \
 	KERNEL(ll_##kind, gpu_direct_args, THREADS)                                                                    \

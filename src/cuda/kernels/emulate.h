@@ -32,6 +32,9 @@ EMULATED(GPU_E4M3)
 EMULATED(GPU_E5M2)
 #undef EMULATED
 void messages(const struct gpu_messages_args a);
+void ll_sum_GPU_F16(const struct gpu_direct_args a);
+void ll_sum_GPU_BF16(const struct gpu_direct_args a);
+void ll_sum_GPU_F32(const struct gpu_direct_args a);
 #ifdef __cplusplus
 }
 #endif
