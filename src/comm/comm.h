@@ -190,6 +190,9 @@ void comm_links_cleanup(struct taut_comm *comm);
 enum taut_status comm_find_order(struct taut_comm *comm);
 /* TAUT_TOPO_DUMP_FILE, if it is set, is written by the rank that is to; when it cannot be, that is a warning. */
 void comm_dump_topology(const struct taut_comm *comm);
+/* With TAUT_STRICT: TAUT_ERR_UNSUPPORTED when GPUs of this machine, or a GPU and its card, would fall back to a
+ * slower wire. */
+enum taut_status comm_check_strict(const struct config *cfg);
 /* Collective: all machines of the group as they are now, machine i that of boot's node i. One rank a machine looks;
  * graphs that look alike travel once, and are called by
  * the name of their first host. The same on every rank; the caller's to cluster_free(). */

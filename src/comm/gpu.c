@@ -36,6 +36,8 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 		st = fail(TAUT_ERR_UNSUPPORTED, "GPU memory between machines is not possible yet: set TAUT_DEVICE=host "
 						"to use this group for host memory");
 	if (!st)
+		st = comm_check_strict(&comm->cfg);
+	if (!st)
 		st = comm_share(comm, &comm->gpu_table, comm->gpu_table_len);
 	if (!st)
 		st = gpu_connect(comm->gpu, cards, comm->gpu_table);

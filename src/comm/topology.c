@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "topo/pack.h"
+#include "topo/reach.h"
 
 /* --- the order of rings --- */
 
@@ -54,6 +55,29 @@ enum taut_status comm_find_order(struct taut_comm *comm)
 	sort_by_machine(comm->order, next, comm->node_of, comm->size, nodes);
 	mem_free(next);
 	return TAUT_OK;
+}
+
+/* --- strictness --- */
+
+enum taut_status comm_check_strict(const struct config *cfg)
+{
+	struct reach_rules rules;
+	struct topo_paths *paths = NULL;
+	struct topo *t = NULL;
+	enum taut_status st = TAUT_OK;
+
+	if (!cfg->strict)
+		return TAUT_OK;
+	st = reach_rules_from(&rules, cfg);
+	if (!st)
+		st = topo_live(&t, cfg);
+	if (!st)
+		st = paths_create(&paths, t, &path_rules_default);
+	if (!st)
+		st = reach_strict(t, paths, &rules);
+	paths_free(paths);
+	topo_free(t);
+	return st;
 }
 
 /* --- the file that NCCL_TOPO_DUMP_FILE asks for --- */
