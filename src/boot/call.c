@@ -316,9 +316,20 @@ static const struct call_entry *late_entry(const struct query *q)
 	return NULL;
 }
 
-/* True once the same call has waited for SLOW_NS, by answers that came all the time. The earliest call
+/* Where many ranks share a processor, one that has all it waits for may not run for long. */
+static uint64_t patience(const struct boot *b)
+{
+	const struct boot_peer *me = boot_peer(b, b->rank);
+	int size = b->g->size, ranks = 0, cpus = me->cpus > 0 ? me->cpus : 1;
+
+	for (int r = 0; r < size; r++)
+		ranks += boot_peer(b, r)->node == me->node;
+	return SLOW_NS * (uint64_t)(1 + ranks / cpus / 8);
+}
+
+/* True once the same call has waited for @limit, by answers that came all the time. The earliest call
  * counts when ranks wait in several. */
-static bool is_slow(struct query *q)
+static bool is_slow(struct query *q, uint64_t limit)
 {
 	uint64_t now = now_ns();
 
@@ -330,7 +341,7 @@ static bool is_slow(struct query *q)
 		q->slow_since = now;
 	}
 	q->slow_seen = now;
-	return now - q->slow_since >= SLOW_NS;
+	return now - q->slow_since >= limit;
 }
 
 /* No two calls differ: a rank is late, which is its right, or has left, and then the others would wait for ever. */
@@ -341,7 +352,7 @@ static void judge_slow(struct boot *b)
 	int named, count = answers(q, &named), gone = next_absent(q, 0);
 	char text[800], name[160];
 
-	if (!is_slow(q))
+	if (!is_slow(q, patience(b)))
 		return;
 	entries_text(text, sizeof(text), q->entries, q->nentries);
 	if (late && late->nranges && !q->slow_said) {
