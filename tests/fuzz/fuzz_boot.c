@@ -1,32 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes on a control connection: a stream of frames, each read by every parser that its
  * type may reach. What is accepted must hold together, and survive being written again. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "boot/auth.h"
 #include "boot/boot.h"
 #include "boot/call.h"
 #include "boot/id.h"
 #include "boot/table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static struct frame written(const struct buf *b)
 {

@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes as a settings file: the parser, then each line as a setting, under its own name
  * and, for the words of NCCL's variables, under each alias. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
+
 #include "base/config.h"
 #include "base/config_file.h"
-#include "base/log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void ignore_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static void check_entry(const struct config_file *file, const struct config_entry *e, int line_before)
 {
@@ -40,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct config_file file;
 	struct config cfg;
 
-	log_set_sink(ignore_line, NULL);
+	log_set_sink(drop_line, NULL);
 	if (config_file_parse(&file, (const char *)data, len, "fuzz"))
 		return 0;
 	if (config_defaults(&cfg))

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TAUT_ALGO and TAUT_PROTO: whatever the text, parsing ends in a filter that can be asked
  * or in a sentence. The input is algorithms, a zero byte, protocols. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "sched/cost.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static void ask(const struct cost_filter *f)
 {

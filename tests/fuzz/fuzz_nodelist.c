@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text as a list of Slurm's nodes and of tasks: what is counted can be had, and no more. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "boot/nodelist.h"
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "boot/nodelist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

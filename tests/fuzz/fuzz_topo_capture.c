@@ -1,30 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A capture somebody has sent. What reads gives a sound graph, and what is captured of it reads again. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "topo/fs.h"
 #include "topo/live.h"
 #include "topo/topo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static void capture_again(const char *text, size_t len)
 {

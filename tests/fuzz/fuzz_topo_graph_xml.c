@@ -1,31 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's graph XML for a machine of two GPUs and two ports: channels with each GPU once, which come back from their own
  * text, or a sentence. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "topo/channels.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static void check_form(const struct topo *t, const struct channels *c)
 {

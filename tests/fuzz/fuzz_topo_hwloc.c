@@ -1,29 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text as hwloc's XML: a sound graph or a sentence. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/log.h"
 #include "topo/topo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

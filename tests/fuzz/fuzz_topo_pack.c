@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes as a graph from another rank: refused, or sound and packed to the same bytes again. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "topo/pack.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 /* Bytes that do not name all links of the graph come back longer once. */
 static void check(const struct topo *t)

@@ -1,31 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distances and answers on any graph that can be made: four bytes add a node, a link or a fact. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "topo/paths.h"
 #include "topo/reach.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
 enum { NODES = 48 };
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static void add_node(struct topo *t, const uint8_t *op)
 {

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text as nvidia-smi's matrix (or rocm-smi's tables): a sound graph or a sentence; a matrix that some tree has, without
  * cells to mend, comes back. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "topo/rocm_text.h"
 #include "topo/smi.h"
 #include "topo/smi_text.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static bool has_note(const struct topo *t, const char *part)
 {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as NCCL's topology XML: a graph that is made is sound, its copy is the same graph, and once written it is
  * read again as itself. */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "topo/topo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void quiet(enum log_level level, enum log_module module, const char *line, void *ctx)
 {

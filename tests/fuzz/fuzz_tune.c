@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tuning file: what is accepted must read back from its own text to the same text. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "fuzz.h"
+
 #include "base/mem.h"
 #include "sched/cost.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-/* Also where assert() does nothing. */
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static void drop_line(enum log_level level, enum log_module module, const char *line, void *ctx)
-{
-	(void)level;
-	(void)module;
-	(void)line;
-	(void)ctx;
-}
 
 static char *text_of(const struct tune *t)
 {

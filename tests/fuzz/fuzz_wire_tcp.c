@@ -4,9 +4,10 @@
  * closing) and of the receiver (every receive call, polling). */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "fuzz.h"
 
 #include "wire/tcp.h"
 
@@ -26,8 +27,6 @@ struct play {
 	uint32_t sig;
 	unsigned char *buf; /* exactly len bytes */
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static unsigned next(struct script *s)
 {
