@@ -70,10 +70,12 @@ bool comm_gpu_call(const struct op *op)
 
 static enum taut_status check_memory(const struct op *op)
 {
-	if ((op->in && !gpu_memory(op->in)) || (op->out && !gpu_memory(op->out)))
+	bool in = gpu_memory(op->in), out = gpu_memory(op->out);
+
+	if ((op->in && !in) || (op->out && !out))
 		return fail(TAUT_ERR_ARG,
 			    "in is %s memory and out is %s memory: both must be of the GPU, or of the host",
-			    gpu_memory(op->in) ? "GPU" : "host", gpu_memory(op->out) ? "GPU" : "host");
+			    in ? "GPU" : "host", out ? "GPU" : "host");
 	return TAUT_OK;
 }
 

@@ -11,7 +11,7 @@
 static struct {
 	pthread_once_t once;
 	struct cuda_driver table;
-	bool works;
+	_Atomic bool works; /* set once all else is */
 	char why[256];
 } driver = { .once = PTHREAD_ONCE_INIT };
 
@@ -69,10 +69,14 @@ const struct cuda_driver *cuda_driver(const char **why)
 	return driver.works ? &driver.table : NULL;
 }
 
+/* Asked for every pointer of a call: the library is not looked for again once it works. */
 const struct cuda_driver *cuda_driver_if_used(void)
 {
-	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+	void *lib;
 
+	if (driver.works)
+		return &driver.table;
+	lib = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
 	if (!lib)
 		return NULL;
 	dlclose(lib);
