@@ -10,10 +10,12 @@
 extern const unsigned char *const taut_kernels[];
 
 static const char *const kernel_names[KERNELS_COUNT] = { "ll", "ll128", "ll128_two", "bulk", "ll_sum" };
-static const char *const kind_names[GPU_KINDS] = {
-	"GPU_U8",  "GPU_U16", "GPU_U32",  "GPU_U64", "GPU_S8",	"GPU_S16",  "GPU_S32",
-	"GPU_S64", "GPU_F16", "GPU_BF16", "GPU_F32", "GPU_F64", "GPU_E4M3", "GPU_E5M2",
-};
+#define NAME(kind) [kind] = #kind,
+static const char *const kind_names[GPU_KINDS] = { GPU_FOR_KINDS(NAME) };
+#undef NAME
+#define YES(kind) [kind] = true,
+static const bool has_sum[GPU_KINDS] = { GPU_FOR_SUM_KINDS(YES) };
+#undef YES
 
 static struct {
 	pthread_mutex_t lock;
@@ -39,10 +41,9 @@ static enum taut_status find_one(struct cu_function **out, const struct gpu_modu
 	return cuda_st(err, name);
 }
 
-/* ll_sum is there for the types of gradients. */
 static bool exists(int kernel, int kind)
 {
-	return kernel != KERNEL_LL_SUM || kind == GPU_F16 || kind == GPU_BF16 || kind == GPU_F32;
+	return kernel != KERNEL_LL_SUM || has_sum[kind];
 }
 
 static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver *cu)

@@ -29,26 +29,16 @@ enum { TRIALS = 500 };
 enum form { LL, LL_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
 static const char *const form_names[] = { "ll", "ll_sum", "ll128", "ll128_two", "bulk", "bulk staged", "bulk mixed" };
 
-#define OF_KIND(kind)                                                                                                  \
-	{                                                                                                              \
-		ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind                                                 \
-	}
+#define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind },
 static const struct {
 	void (*ll)(const struct gpu_direct_args a), (*ll128)(const struct gpu_direct_args a),
 		(*two)(const struct gpu_direct_args a);
 	void (*bulk)(const struct gpu_bulk_args a);
-} kernels[GPU_KINDS] = {
-	[GPU_U8] = OF_KIND(GPU_U8),	[GPU_U16] = OF_KIND(GPU_U16),	[GPU_U32] = OF_KIND(GPU_U32),
-	[GPU_U64] = OF_KIND(GPU_U64),	[GPU_S8] = OF_KIND(GPU_S8),	[GPU_S16] = OF_KIND(GPU_S16),
-	[GPU_S32] = OF_KIND(GPU_S32),	[GPU_S64] = OF_KIND(GPU_S64),	[GPU_F16] = OF_KIND(GPU_F16),
-	[GPU_BF16] = OF_KIND(GPU_BF16), [GPU_F32] = OF_KIND(GPU_F32),	[GPU_F64] = OF_KIND(GPU_F64),
-	[GPU_E4M3] = OF_KIND(GPU_E4M3), [GPU_E5M2] = OF_KIND(GPU_E5M2),
-};
-static void (*const sums[GPU_KINDS])(const struct gpu_direct_args a) = {
-	[GPU_F16] = ll_sum_GPU_F16,
-	[GPU_BF16] = ll_sum_GPU_BF16,
-	[GPU_F32] = ll_sum_GPU_F32,
-};
+} kernels[GPU_KINDS] = { GPU_FOR_KINDS(OF_KIND) };
+#undef OF_KIND
+#define OF_SUM(kind) [kind] = ll_sum_##kind,
+static void (*const sums[GPU_KINDS])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
+#undef OF_SUM
 static const enum taut_type types[GPU_KINDS] = {
 	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
 	[GPU_U64] = TAUT_UINT64,       [GPU_S8] = TAUT_INT8,	      [GPU_S16] = TAUT_INT16,

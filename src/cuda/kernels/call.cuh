@@ -146,6 +146,11 @@ DEVICE void put_word(char *base, uint64_t i, uint64_t bytes, uint64_t w)
 }
 
 /* --- who sends, who receives --- */
+/* The rank @k places after this one, around; @k below their number. */
+DEVICE int peer_after(const gpu_call &c, int k)
+{
+	return c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+}
 DEVICE bool sends(const gpu_shape &s, int rank)
 {
 	return s.from < 0 || s.from == rank;

@@ -18,6 +18,7 @@ struct alignas(16) vec16 {
 #include <sched.h>
 
 #define DEVICE static inline
+#define SHARED static thread_local /* of the block */
 #define OUTLINE static
 #define SPECIAL inline /* of a template: may not be static */
 #define KERNEL(name, args, threads) extern "C" void name(const args a)
@@ -101,6 +102,7 @@ DEVICE void relax()
 }
 #else
 #define DEVICE static __device__ __forceinline__
+#define SHARED __shared__
 #define OUTLINE static __device__ __noinline__ /* rare or large: once a kernel */
 #define SPECIAL __device__ __forceinline__
 #define KERNEL(name, args, threads)                                                                                    \
@@ -178,5 +180,10 @@ DEVICE void relax()
 {
 }
 #endif
+
+DEVICE vec16 get16(const char *p)
+{
+	return *(const vec16 *)p;
+}
 
 #endif

@@ -14,12 +14,6 @@
 
 #define THREADS 512
 
-#ifdef GPU_EMULATE
-#define SHARED static thread_local
-#else
-#define SHARED __shared__
-#endif
-
 /* --- posts: words of call, so that each can be told from those of the call before --- */
 enum {
 	POST_SIG,
@@ -106,16 +100,6 @@ DEVICE char *find(const gpu_bulk_args &a, int p, const uint32_t *post, int first
 	return (char *)(base + ((uint64_t)post[first + 2] << 32 | post[first + 1]));
 }
 
-DEVICE bool has_in(const gpu_shape &s, int rank)
-{
-	return s.from < 0 || s.from == rank;
-}
-
-DEVICE bool has_out(const gpu_shape &s, int rank)
-{
-	return s.to < 0 || s.to == rank;
-}
-
 /* Finds the buffers of all ranks. False: the call is over. */
 DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 {
@@ -133,7 +117,7 @@ DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 			store_host(c.trouble, (uint32_t)p + 1);
 			s->good = 0;
 		}
-		if ((has_in(a.direct.shape, p) && !post[POST_IN]) || (has_out(a.direct.shape, p) && !post[POST_OUT]))
+		if ((sends(a.direct.shape, p) && !post[POST_IN]) || (receives(a.direct.shape, p) && !post[POST_OUT]))
 			s->direct = 0;
 	}
 	block_sync();
@@ -143,10 +127,10 @@ DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 		uint64_t stage = a.stage + (uint64_t)block_index() * 2 * a.stage_bytes;
 
 		s->in[p] = p == c.rank && s->direct ? a.direct.in
-			   : s->direct		    ? (has_in(a.direct.shape, p) ? find(a, p, s->post[p], POST_IN) : 0)
+			   : s->direct		    ? (sends(a.direct.shape, p) ? find(a, p, s->post[p], POST_IN) : 0)
 						    : c.mail[p] + stage;
 		s->out[p] = p == c.rank && s->direct ? a.direct.out
-			    : s->direct ? (has_out(a.direct.shape, p) ? find(a, p, s->post[p], POST_OUT) : 0)
+			    : s->direct ? (receives(a.direct.shape, p) ? find(a, p, s->post[p], POST_OUT) : 0)
 					: c.mail[p] + stage + a.stage_bytes;
 		s->scalar[p] = (uint64_t)s->post[p][POST_SCALAR_HI] << 32 | s->post[p][POST_SCALAR_LO];
 	}
@@ -249,11 +233,6 @@ DEVICE task task_of(const gpu_direct_args &a, int turn, uint64_t at, uint64_t by
 	if (!s.reduces && s.from < 0)
 		t.out_at += (uint64_t)me * stride;
 	return t;
-}
-
-DEVICE vec16 get16(const char *p)
-{
-	return *(const vec16 *)p;
 }
 
 template <int K> struct pair_of_packs {
@@ -438,15 +417,13 @@ DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, ui
 {
 	const gpu_direct_args &d = a.direct;
 	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
-	int me = d.call.rank;
 
 	if (!each) {
-		if (is_shared(d.shape) || d.shape.to < 0 || (d.shape.reduces ? receives(d.shape, me) : true))
-			move<K>(a, s, task_of(d, 0, at, bytes, stride));
+		move<K>(a, s, task_of(d, 0, at, bytes, stride));
 		return;
 	}
 	for (int k = 0; k < d.call.nranks; k++)
-		move<K>(a, s, task_of(d, (me + k) % d.call.nranks, at, bytes, stride));
+		move<K>(a, s, task_of(d, peer_after(d.call, k), at, bytes, stride));
 }
 
 /* --- by way of the stage --- */
@@ -508,14 +485,14 @@ template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, ui
 
 	for (uint64_t done = 0; done < len; done += n) {
 		n = len - done < slice ? len - done : slice;
-		if (has_in(d.shape, me))
+		if (sends(d.shape, me))
 			copy_in<K>(a, (char *)s->in[me], at + done, n, slice);
 		if (!barrier(a, epoch, ++k, s))
 			return;
 		work<K>(a, s, 0, n, slice);
 		if (!barrier(a, epoch, ++k, s))
 			return;
-		if (has_out(d.shape, me))
+		if (receives(d.shape, me))
 			copy_out(a, s->out[me], at + done, n, slice);
 	}
 }
@@ -546,17 +523,4 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 		bulk_run<kind>(a);                                                                                     \
 	}
 
-KERNELS(GPU_U8)
-KERNELS(GPU_U16)
-KERNELS(GPU_U32)
-KERNELS(GPU_U64)
-KERNELS(GPU_S8)
-KERNELS(GPU_S16)
-KERNELS(GPU_S32)
-KERNELS(GPU_S64)
-KERNELS(GPU_F16)
-KERNELS(GPU_BF16)
-KERNELS(GPU_F32)
-KERNELS(GPU_F64)
-KERNELS(GPU_E4M3)
-KERNELS(GPU_E5M2)
+GPU_FOR_KINDS(KERNELS)

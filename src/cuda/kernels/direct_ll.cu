@@ -51,7 +51,7 @@ template <int K> DEVICE void ll_send(const gpu_direct_args &a, uint32_t epoch, u
 	uint64_t words = (a.bytes + 7) / 8;
 
 	for (int k = 1; k < c.nranks; k++) {
-		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		int p = peer_after(c, k);
 		const char *piece = piece_for(a, p);
 		char *area = ll_area(c, p, c.rank, epoch);
 		uint64_t w;
@@ -179,21 +179,6 @@ template <int K> DEVICE void ll_work(const gpu_direct_args &a, uint32_t epoch)
 		ll_recv_all(a, epoch, first, step);
 }
 
-template <int K> DEVICE void ll_run(const gpu_direct_args &a)
-{
-	uint32_t epoch = call_number(a.call);
-
-	if (!CLERKS)
-		call_begin(a.call, epoch, thread_index(), thread_count());
-	if (is_clerk())
-		clerk_work(a.call, epoch, a.shape.from);
-	else
-		ll_work<K>(a, epoch);
-	if (!CLERKS)
-		compare_calls(a.call, epoch, a.shape.from, thread_index(), thread_count());
-	call_end(a.call, epoch);
-}
-
 /* --- ll, the sum of aligned words by all --- */
 /* What most small messages are, with nothing else in the kernel: the code of a kernel is read from
  * memory at every launch, and of the one above there is more than of the data. */
@@ -246,21 +231,6 @@ template <int K> DEVICE void ll_sum_work(const gpu_direct_args &a, uint32_t epoc
 			return;
 		((uint64_t *)a.out)[i] = sum;
 	}
-}
-
-template <int K> DEVICE void ll_sum_run(const gpu_direct_args &a)
-{
-	uint32_t epoch = call_number(a.call);
-
-	if (!CLERKS)
-		call_begin(a.call, epoch, thread_index(), thread_count());
-	if (is_clerk())
-		clerk_work(a.call, epoch, -1);
-	else
-		ll_sum_work<K>(a, epoch);
-	if (!CLERKS)
-		compare_calls(a.call, epoch, -1, thread_index(), thread_count());
-	call_end(a.call, epoch);
 }
 
 /* --- ll128 --- */
@@ -494,7 +464,7 @@ template <int K> DEVICE void ll128_work(const gpu_direct_args &a, uint32_t epoch
 	const gpu_call &c = a.call;
 
 	for (int k = 1; k < c.nranks && sends(a.shape, c.rank); k++) {
-		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		int p = peer_after(c, k);
 
 		if (receives(a.shape, p))
 			lines_send<K>(a, p, piece_for(a, p), a.bytes, epoch);
@@ -505,21 +475,6 @@ template <int K> DEVICE void ll128_work(const gpu_direct_args &a, uint32_t epoch
 		ll128_recv_sum<K>(a, epoch);
 	else
 		ll128_recv_all(a, epoch);
-}
-
-template <int K> DEVICE void ll128_run(const gpu_direct_args &a)
-{
-	uint32_t epoch = call_number(a.call);
-
-	if (!CLERKS)
-		call_begin(a.call, epoch, thread_index(), thread_count());
-	if (is_clerk())
-		clerk_work(a.call, epoch, a.shape.from);
-	else
-		ll128_work<K>(a, epoch);
-	if (!CLERKS)
-		compare_calls(a.call, epoch, a.shape.from, thread_index(), thread_count());
-	call_end(a.call, epoch);
 }
 
 /* --- ll128, two shot --- */
@@ -555,7 +510,7 @@ template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t 
 		if (i >= n)
 			continue;
 		for (int k = 1; k < c.nranks; k++) {
-			int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+			int p = peer_after(c, k);
 
 			line_send(ll128_area(c, p, c.rank, epoch) + second, i, l.part, sum, epoch);
 		}
@@ -570,70 +525,56 @@ template <int K> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t e
 	bool good;
 
 	for (int k = 1; k < c.nranks; k++) {
-		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		int p = peer_after(c, k);
 		share s = share_of(a, p);
 
 		lines_send<K>(a, p, a.in + s.at, s.bytes, epoch);
 	}
 	good = two_shot_middle<K>(a, epoch);
 	for (int k = 1; k < c.nranks && good; k++) {
-		int p = c.rank + k < c.nranks ? c.rank + k : c.rank + k - c.nranks;
+		int p = peer_after(c, k);
 		share s = share_of(a, p);
 
 		good = lines_recv(c, a.out + s.at, ll128_area(c, c.rank, p, epoch) + c.ll128_bytes / 2, s.bytes, epoch);
 	}
 }
 
-template <int K> DEVICE void ll128_two_run(const gpu_direct_args &a)
+/* What all of these kernels do around their work. @from: the rank of whom something comes; -1: all. */
+template <void (*WORK)(const gpu_direct_args &a, uint32_t epoch)> DEVICE void run(const gpu_direct_args &a, int from)
 {
 	uint32_t epoch = call_number(a.call);
 
 	if (!CLERKS)
 		call_begin(a.call, epoch, thread_index(), thread_count());
 	if (is_clerk())
-		clerk_work(a.call, epoch, -1);
+		clerk_work(a.call, epoch, from);
 	else
-		ll128_two_work<K>(a, epoch);
+		WORK(a, epoch);
 	if (!CLERKS)
-		compare_calls(a.call, epoch, -1, thread_index(), thread_count());
+		compare_calls(a.call, epoch, from, thread_index(), thread_count());
 	call_end(a.call, epoch);
 }
 
 #define SUMS(kind)                                                                                                     \
 	KERNEL(ll_sum_##kind, gpu_direct_args, THREADS)                                                                \
 	{                                                                                                              \
-		ll_sum_run<kind>(a);                                                                                   \
+		run<ll_sum_work<kind>>(a, -1);                                                                         \
 	}
 
-SUMS(GPU_F16)
-SUMS(GPU_BF16)
-SUMS(GPU_F32)
+GPU_FOR_SUM_KINDS(SUMS)
 
 #define KERNELS(kind)                                                                                                  \
 	KERNEL(ll_##kind, gpu_direct_args, THREADS)                                                                    \
 	{                                                                                                              \
-		ll_run<kind>(a);                                                                                       \
+		run<ll_work<kind>>(a, a.shape.from);                                                                   \
 	}                                                                                                              \
 	KERNEL(ll128_##kind, gpu_direct_args, THREADS)                                                                 \
 	{                                                                                                              \
-		ll128_run<kind>(a);                                                                                    \
+		run<ll128_work<kind>>(a, a.shape.from);                                                                \
 	}                                                                                                              \
 	KERNEL(ll128_two_##kind, gpu_direct_args, THREADS)                                                             \
 	{                                                                                                              \
-		ll128_two_run<kind>(a);                                                                                \
+		run<ll128_two_work<kind>>(a, -1);                                                                      \
 	}
 
-KERNELS(GPU_U8)
-KERNELS(GPU_U16)
-KERNELS(GPU_U32)
-KERNELS(GPU_U64)
-KERNELS(GPU_S8)
-KERNELS(GPU_S16)
-KERNELS(GPU_S32)
-KERNELS(GPU_S64)
-KERNELS(GPU_F16)
-KERNELS(GPU_BF16)
-KERNELS(GPU_F32)
-KERNELS(GPU_F64)
-KERNELS(GPU_E4M3)
-KERNELS(GPU_E5M2)
+GPU_FOR_KINDS(KERNELS)

@@ -16,25 +16,12 @@ void emulate_block(unsigned index, unsigned count);
 	void ll128_##kind(const struct gpu_direct_args a);                                                             \
 	void ll128_two_##kind(const struct gpu_direct_args a);                                                         \
 	void bulk_##kind(const struct gpu_bulk_args a);
-EMULATED(GPU_U8)
-EMULATED(GPU_U16)
-EMULATED(GPU_U32)
-EMULATED(GPU_U64)
-EMULATED(GPU_S8)
-EMULATED(GPU_S16)
-EMULATED(GPU_S32)
-EMULATED(GPU_S64)
-EMULATED(GPU_F16)
-EMULATED(GPU_BF16)
-EMULATED(GPU_F32)
-EMULATED(GPU_F64)
-EMULATED(GPU_E4M3)
-EMULATED(GPU_E5M2)
+GPU_FOR_KINDS(EMULATED)
 #undef EMULATED
 void messages(const struct gpu_messages_args a);
-void ll_sum_GPU_F16(const struct gpu_direct_args a);
-void ll_sum_GPU_BF16(const struct gpu_direct_args a);
-void ll_sum_GPU_F32(const struct gpu_direct_args a);
+#define EMULATED_SUM(kind) void ll_sum_##kind(const struct gpu_direct_args a);
+GPU_FOR_SUM_KINDS(EMULATED_SUM)
+#undef EMULATED_SUM
 #ifdef __cplusplus
 }
 #endif

@@ -22,24 +22,19 @@
 #define GPU_LINE 128
 #define GPU_MAX_PLACES 512 /* allocations of a rank that peers have mapped */
 
-/* Element kinds of the kernels: sums of signed and unsigned integers are the same. */
-enum gpu_kind {
-	GPU_U8,
-	GPU_U16,
-	GPU_U32,
-	GPU_U64,
-	GPU_S8,
-	GPU_S16,
-	GPU_S32,
-	GPU_S64,
-	GPU_F16,
-	GPU_BF16,
-	GPU_F32,
-	GPU_F64,
-	GPU_E4M3,
-	GPU_E5M2,
-	GPU_KINDS
-};
+/* Element kinds of the kernels, each with its own: sums of signed and unsigned integers are the same. */
+#define GPU_FOR_KINDS(F)                                                                                               \
+	F(GPU_U8)                                                                                                      \
+	F(GPU_U16)                                                                                                     \
+	F(GPU_U32)                                                                                                     \
+	F(GPU_U64)                                                                                                     \
+	F(GPU_S8) F(GPU_S16) F(GPU_S32) F(GPU_S64) F(GPU_F16) F(GPU_BF16) F(GPU_F32) F(GPU_F64) F(GPU_E4M3) F(GPU_E5M2)
+/* Those of gradients, for which there is a kernel of small sums. */
+#define GPU_FOR_SUM_KINDS(F) F(GPU_F16) F(GPU_BF16) F(GPU_F32)
+
+#define GPU_KIND(kind) kind,
+enum gpu_kind { GPU_FOR_KINDS(GPU_KIND) GPU_KINDS };
+#undef GPU_KIND
 enum gpu_op { GPU_COPY, GPU_SUM, GPU_PROD, GPU_MAX, GPU_MIN, GPU_AND, GPU_OR, GPU_XOR };
 
 struct gpu_value {

@@ -16,12 +16,6 @@
 
 #define THREADS 512
 
-#ifdef GPU_EMULATE
-#define SHARED static thread_local
-#else
-#define SHARED __shared__
-#endif
-
 /* A lane of a flow in this launch. */
 struct unit {
 	uint64_t count; /* slots moved since the communicator was made */
@@ -256,11 +250,6 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 }
 
 /* --- moving, by all --- */
-DEVICE vec16 get16(const char *p)
-{
-	return *(const vec16 *)p;
-}
-
 DEVICE uint64_t move_lines(char *to, const char *from, uint64_t bytes)
 {
 	enum { U = 4 };
