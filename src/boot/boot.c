@@ -39,6 +39,11 @@ static bool is_child(const struct boot *b)
 	return b->pid != getpid();
 }
 
+static enum taut_status belongs_elsewhere(const struct boot *b)
+{
+	return fail(TAUT_ERR_ARG, "this group belongs to process %d, not to its child", (int)b->pid);
+}
+
 void boot_close(struct boot *b)
 {
 	/* In a child of fork the group is not there: its memory belongs to the parent's story. */
@@ -80,7 +85,7 @@ enum taut_status boot_dial(int *fd, struct boot *b, int rank, const void *hello,
 	enum dial_end end;
 
 	if (is_child(b))
-		return fail(TAUT_ERR_ARG, "this group belongs to process %d, not to its child", (int)b->pid);
+		return belongs_elsewhere(b);
 	if (rank < 0 || rank >= b->g->size || len > HELLO_MAX)
 		return fail(TAUT_ERR_ARG, "dial rank %d of %d with %zu bytes (at most %d)", rank, b->g->size, len,
 			    HELLO_MAX);
@@ -99,26 +104,32 @@ enum taut_status boot_dial(int *fd, struct boot *b, int rank, const void *hello,
 	return TAUT_OK;
 }
 
-void boot_abort(struct boot *b)
+enum taut_status boot_abort(struct boot *b)
 {
+	enum taut_status st;
+
 	if (is_child(b))
-		return;
+		return belongs_elsewhere(b);
 	pthread_mutex_lock(&boot_lock);
 	event_make(b->g, BOOT_EVENT_ABORT, TAUT_ERR_ABORTED, b->rank, "rank %d aborted the group", b->rank);
+	st = event_status(b->g);
 	pthread_mutex_unlock(&boot_lock);
+	return st;
 }
 
-void boot_report(struct boot *b, enum taut_status st, const char *text)
+enum taut_status boot_report(struct boot *b, enum taut_status st, const char *text)
 {
 	struct event_msg e = { .kind = BOOT_EVENT_FAILED, .rank = b->rank };
 
 	if (is_child(b))
-		return;
+		return belongs_elsewhere(b);
 	e.status = (uint8_t)(st ? st : TAUT_ERR_INTERNAL);
 	snprintf(e.text, sizeof(e.text), "%s", text);
 	pthread_mutex_lock(&boot_lock);
 	event_raise(b->g, &e, EVENT_REPORTED);
+	st = event_status(b->g);
 	pthread_mutex_unlock(&boot_lock);
+	return st;
 }
 
 void boot_query_call(struct boot *b, uint64_t seq)

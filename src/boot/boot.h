@@ -147,10 +147,11 @@ enum taut_status boot_barrier(struct boot *b);
  * socket (same node only). @hello (at most 256 bytes) is given to on_dial() there. */
 enum taut_status boot_dial(int *fd, struct boot *b, int rank, const void *hello, size_t len, bool local);
 
-/* End the group on all ranks; returns at once. */
-void boot_abort(struct boot *b);
+/* End the group on all ranks; return at once, with what the group ended of and its sentence: that of
+ * an earlier failure if there was one, though on_event() may still have to tell it. */
+enum taut_status boot_abort(struct boot *b);
 /* This rank found an error that ends the group: floods it as BOOT_EVENT_FAILED. */
-void boot_report(struct boot *b, enum taut_status st, const char *text);
+enum taut_status boot_report(struct boot *b, enum taut_status st, const char *text);
 /* This rank is waiting in call @seq: rank 0 asks all ranks to describe that call; if any
  * two differ, all get BOOT_EVENT_MISMATCH with a sentence that says who called what, grouped
  * ("rank 0: ...; ranks 1-3: ..."). A rank that has not made the call yet is no difference. */

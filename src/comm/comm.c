@@ -28,9 +28,9 @@ void comm_set_error(struct taut_comm *comm, enum taut_status st, const char *tex
 		/* release: the sentence comes before the status */
 		atomic_store_explicit(&comm->error, (int)st, memory_order_release);
 	}
+	comm_gpu_stop(comm);
 	pthread_cond_broadcast(&comm->turn);
 	pthread_mutex_unlock(&comm->lock);
-	comm_gpu_stop(comm);
 	bell_ring(comm->net.bell);
 }
 
@@ -82,8 +82,8 @@ enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st)
 	while ((st == TAUT_ERR_NET || st == TAUT_ERR_PEER) && !atomic_load(&comm->error) && now_ns() < until)
 		sleep_ms(1);
 	if (!atomic_load(&comm->error)) {
-		boot_report(comm->boot, st, text);
-		comm_set_error(comm, st, text);
+		st = boot_report(comm->boot, st, text);
+		comm_set_error(comm, st, taut_error_message());
 	}
 	return comm_check(comm);
 }
@@ -95,15 +95,14 @@ enum taut_status taut_comm_status(struct taut_comm *comm)
 
 enum taut_status taut_comm_abort(struct taut_comm *comm)
 {
-	char text[160];
+	enum taut_status st;
 
 	if (!comm)
 		return fail(TAUT_ERR_ARG, "taut_comm_abort: comm is NULL");
 	if (comm->forked)
 		return comm_check(comm);
-	boot_abort(comm->boot);
-	snprintf(text, sizeof(text), "rank %d aborted the group", comm->rank); /* as the others hear it */
-	comm_set_error(comm, TAUT_ERR_ABORTED, text);
+	st = boot_abort(comm->boot);
+	comm_set_error(comm, st, taut_error_message()); /* as the others hear it */
 	return TAUT_OK;
 }
 

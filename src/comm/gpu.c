@@ -50,8 +50,20 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 
 enum taut_status comm_gpu_open(struct taut_comm *comm, struct gpu_card *card)
 {
+	struct gpu *gpu;
+	enum taut_status st;
+
 	memset(card, 0, sizeof(*card));
-	return comm->cfg.device == DEVICE_HOST ? TAUT_OK : gpu_open(&comm->gpu, card, comm->rank, comm->size);
+	if (comm->cfg.device == DEVICE_HOST)
+		return TAUT_OK;
+	st = gpu_open(&gpu, card, comm->rank, comm->size);
+	/* A failure of the group may come meanwhile, on another thread. */
+	pthread_mutex_lock(&comm->lock);
+	comm->gpu = gpu;
+	if (gpu && atomic_load(&comm->error))
+		gpu_stop(gpu);
+	pthread_mutex_unlock(&comm->lock);
+	return st;
 }
 
 enum taut_status comm_gpu_connect(struct taut_comm *comm, const struct gpu_card *card, bool any)

@@ -324,8 +324,8 @@ void comm_quiet(void *ctx, int peer)
 		char text[1024];
 
 		snprintf(text, sizeof(text), "a message waits for a rank that is not there: %s", taut_error_message());
-		boot_report(comm->boot, TAUT_ERR_PEER, text);
-		comm_set_error(comm, TAUT_ERR_PEER, text);
+		st = boot_report(comm->boot, TAUT_ERR_PEER, text);
+		comm_set_error(comm, st, taut_error_message());
 	}
 }
 

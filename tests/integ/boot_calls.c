@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparing calls: what differs is named on every rank; what has not been made, or is the
- * same, is no difference. boot_report() and boot_abort() reach all. */
+ * same, is no difference. boot_report() and boot_abort() reach all; the first of them stands. */
 #include "boot_util.h"
 
 enum { SIZE = 11 };
@@ -46,6 +46,16 @@ static void wait_event(enum boot_event_kind kind, enum taut_status st, int rank)
 	CHECK(last.kind == kind && last.status == st && last.rank == rank);
 }
 
+/* What is told at once is what on_event() tells, now or later. */
+static void first_failure_stays(struct boot *b)
+{
+	const char *text = "rank 9: the wire broke";
+
+	CHECK(boot_report(b, TAUT_ERR_NET, text) == TAUT_ERR_NET && !strcmp(taut_error_message(), text));
+	CHECK(boot_abort(b) == TAUT_ERR_NET && !strcmp(taut_error_message(), text));
+	CHECK(boot_report(b, TAUT_ERR_PEER, "its neighbour") == TAUT_ERR_NET && !strcmp(taut_error_message(), text));
+}
+
 static int rank_main(int rank)
 {
 	struct boot_callbacks cb = { .describe = describe, .on_event = on_event };
@@ -57,7 +67,7 @@ static int rank_main(int rank)
 	CHECK(boot_create(&b, &page->id, rank, SIZE, 20000, &cfg, &cb) == TAUT_OK);
 	CHECK(boot_barrier(b) == TAUT_OK);
 	if (mode == REPORT && rank == 9)
-		boot_report(b, TAUT_ERR_NET, "rank 9: the wire broke");
+		first_failure_stays(b);
 	if (mode == ABORT && rank == 2)
 		boot_abort(b);
 	/* The questions of all ranks together do not become a storm. */
