@@ -16,20 +16,29 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                                    \
-	do {                                                                                                           \
-		if (!(what)) {                                                                                         \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);                             \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-enum { PATIENCE_S = 60, OUTPUT_MAX = 1 << 20 };
+enum { PATIENCE_S = 100, OUTPUT_MAX = 1 << 20 };
 
 struct ran {
 	int code; /* exit code, or 128 + signal */
 	char out[OUTPUT_MAX], err[OUTPUT_MAX];
 };
+
+static struct ran last_run; /* of taut_run() */
+
+static inline void ran_tell(void)
+{
+	fprintf(stderr, "the last taut that was waited for ended with %d; it said:\n%.1500s\nand on stderr:\n%.3000s\n",
+		last_run.code, last_run.out, last_run.err);
+}
+
+#define CHECK(what)                                                                                                    \
+	do {                                                                                                           \
+		if (!(what)) {                                                                                         \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);                             \
+			ran_tell();                                                                                    \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
 
 static inline void pause_ms(long ms)
 {
@@ -108,15 +117,14 @@ static inline int taut_wait(pid_t pid)
 
 static inline struct ran *taut_run(char **argv)
 {
-	static struct ran r;
 	int out = output_file(), err = output_file();
 
-	r.code = taut_wait(taut_start(argv, out, err));
-	output_text(out, r.out);
-	output_text(err, r.err);
+	last_run.code = taut_wait(taut_start(argv, out, err));
+	output_text(out, last_run.out);
+	output_text(err, last_run.err);
 	close(out);
 	close(err);
-	return &r;
+	return &last_run;
 }
 
 /* The arguments of taut, NULL at the end. */
