@@ -3,10 +3,10 @@
  * built against either header run with either library. What the calls do is documented by NVIDIA; below stands
  * what is particular here.
  *
- * Memory: GPU memory where the program uses a GPU, on the CUDA stream that is given. With no GPU, or with TAUT_DEVICE=host,
- * buffers are host memory, the stream is not looked at, and calls are complete on return (group calls: on return of
- * ncclGroupEnd()).
- * Errors: ncclGetLastError() gives the sentence that names what failed, the value seen and the cure.
+ * Memory: GPU memory where the program uses a GPU, on the CUDA stream that is given. With no GPU, or with
+ * TAUT_DEVICE=host, buffers are host memory, the stream is not looked at, and calls are complete on return (group
+ * calls: on return of ncclGroupEnd()). Errors: ncclGetLastError() gives the sentence that names what failed, the value
+ * seen and the cure.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -30,8 +30,7 @@ typedef struct CUstream_st *cudaStream_t;
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
 #define NCCL_SUFFIX ""
-#define NCCL_VERSION(X, Y, Z)                                                                                          \
-	(((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION(X, Y, Z) (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
 #define NCCL_VERSION_CODE 22809
 
 #ifdef __cplusplus
@@ -152,10 +151,15 @@ typedef enum {
 	ncclScalarHostImmediate = 1
 } ncclScalarResidence_t;
 
+#if defined(__GNUC__)
+#define TAUT_NCCL_API __attribute__((visibility("default")))
+#else
+#define TAUT_NCCL_API
+#endif
 /* Declares NAME and pNAME, which do the same: a profiler may put itself in the place of the first. */
 #define TAUT_NCCL(result, name, params)                                                                                \
-	result name params;                                                                                            \
-	result p##name params;
+	TAUT_NCCL_API result name params;                                                                              \
+	TAUT_NCCL_API result p##name params;
 
 TAUT_NCCL(ncclResult_t, ncclGetVersion, (int *version))
 TAUT_NCCL(const char *, ncclGetErrorString, (ncclResult_t result))
@@ -172,8 +176,7 @@ TAUT_NCCL(ncclResult_t, ncclCommInitRankConfig,
 TAUT_NCCL(ncclResult_t, ncclCommInitRankScalable,
 	  (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config))
 TAUT_NCCL(ncclResult_t, ncclCommInitAll, (ncclComm_t * comm, int ndev, const int *devlist))
-TAUT_NCCL(ncclResult_t, ncclCommSplit,
-	  (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config))
+TAUT_NCCL(ncclResult_t, ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config))
 TAUT_NCCL(ncclResult_t, ncclCommShrink,
 	  (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, ncclConfig_t *config,
 	   int shrinkFlags))

@@ -541,22 +541,39 @@ enum taut_status taut_comm_create(struct taut_comm **out, const struct taut_id *
 	return give_created(out, comm, st);
 }
 
-enum taut_status taut_comm_create_env(struct taut_comm **out, const struct taut_comm_opts *opts)
+/* By launcher or settings; of comm->cfg. */
+static enum taut_status create_found(struct taut_comm **out, struct taut_comm *comm, const struct taut_comm_opts *opts)
 {
-	enum taut_status st = check_opts("taut_comm_create_env", out, opts);
-	struct boot_callbacks cb;
-	struct taut_comm *comm;
+	struct boot_callbacks cb = callbacks(comm);
 	struct boot_env env;
+	enum taut_status st = boot_env_detect(&env, &comm->cfg);
 
-	if (!st)
-		st = comm_new(&comm, NULL, opts);
-	if (st)
-		return st;
-	cb = callbacks(comm);
-	st = boot_env_detect(&env, &comm->cfg);
 	if (!st)
 		st = boot_create_env(&comm->boot, &env, timeout_of(comm, opts), &comm->cfg, &cb);
 	return give_created(out, comm, st);
+}
+
+enum taut_status taut_comm_create_env(struct taut_comm **out, const struct taut_comm_opts *opts)
+{
+	enum taut_status st = check_opts("taut_comm_create_env", out, opts);
+	struct taut_comm *comm;
+
+	if (!st)
+		st = comm_new(&comm, NULL, opts);
+	return st ? st : create_found(out, comm, opts);
+}
+
+enum taut_status comm_create_at_rendezvous(struct taut_comm **out, int rank, int size,
+					   const struct taut_comm_opts *opts)
+{
+	struct taut_comm *comm;
+	enum taut_status st = comm_new(&comm, NULL, opts);
+
+	if (st)
+		return st;
+	comm->cfg.rank = rank;
+	comm->cfg.size = size;
+	return create_found(out, comm, opts);
 }
 
 /* --- groups of groups --- */

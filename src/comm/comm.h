@@ -22,6 +22,8 @@
 #define COMM_CALLS 512 /* calls that a rank remembers for comparison: more than it can be ahead of others */
 #define P2P_CHANNEL 255
 
+enum { DEVICE_AUTO, DEVICE_HOST }; /* as TAUT_DEVICE names them */
+
 enum op_kind { OP_COLL, OP_SEND, OP_RECV };
 
 /* One call as its caller made it. Counts and displacements: NULL when regular; copied by
@@ -207,6 +209,8 @@ void comm_stalled(void *ctx, bool mismatch);
 /* --- plan.c --- */
 /* How to run @op; @mapped: all ranks can address its buffers. Kept until the end of @comm. */
 enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped);
+/* What the cost model says of @op, with private buffers. */
+enum taut_status plan_price(double *us, struct taut_comm *comm, const struct op *op);
 void plans_free(struct taut_comm *comm);
 size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost model counts */
 
@@ -244,6 +248,9 @@ void op_release(struct op *op);
 bool group_open(void);
 enum taut_status group_add(const struct op *op, void *stream);
 void group_spoil(enum taut_status st); /* the group will not run, its end returns @st */
+/* The time that the calls of this thread's group would take one after the other, as the cost model has it. Collectives
+ * on host memory only: TAUT_ERR_UNSUPPORTED for others. */
+enum taut_status group_price(double *us);
 enum taut_status stream_add(struct taut_stream *s, const struct op *ops,
 			    size_t n); /* copies the ops, takes what they own */
 /* Is its worker in this process? Asked before the tickets are taken. */
@@ -257,7 +264,12 @@ enum taut_status comm_share(struct taut_comm *comm, void **out, size_t len);
 enum taut_status mem_agree(bool *out, struct taut_comm *comm, const struct op *op, uint32_t sig, bool in_group);
 void mem_cleanup(struct taut_comm *comm);
 
+/* As rank @rank of @size at TAUT_RENDEZVOUS, whatever a launcher says. */
+enum taut_status comm_create_at_rendezvous(struct taut_comm **out, int rank, int size,
+					   const struct taut_comm_opts *opts);
+
 /* --- userop.c --- */
+bool userop_exists(const struct taut_comm *comm, enum taut_op op);
 /* Checks op->op against the type and fills scaled and scalar. @call is for the message. */
 enum taut_status userop_check(struct op *op, const char *call);
 

@@ -10,7 +10,6 @@
 #include "cuda/gpu.h"
 #include "cuda/share.h"
 
-enum { DEVICE_AUTO, DEVICE_HOST }; /* as TAUT_DEVICE names them */
 
 /* --- when the ranks meet --- */
 static bool all_on_one_machine(const struct taut_comm *comm)

@@ -191,6 +191,23 @@ static enum taut_status run_parts(struct op *ops, void **streams, size_t n)
 	return first;
 }
 
+enum taut_status group_price(double *us)
+{
+	enum taut_status st = TAUT_OK;
+
+	*us = 0;
+	for (size_t i = 0; i < group.n && !st; i++) {
+		double one = 0;
+
+		if (group.ops[i].gpu || group.ops[i].kind != OP_COLL)
+			return fail(TAUT_ERR_UNSUPPORTED, "the time of %s is not estimated yet",
+				    group.ops[i].gpu ? "calls on GPU memory" : "sends and receives");
+		st = plan_price(&one, group.ops[i].comm, &group.ops[i]);
+		*us += one;
+	}
+	return st;
+}
+
 enum taut_status taut_group_end(void)
 {
 	struct group g = group;

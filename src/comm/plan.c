@@ -240,6 +240,17 @@ void plans_free(struct taut_comm *comm)
 	mem_free(comm->plans);
 }
 
+enum taut_status plan_price(double *us, struct taut_comm *comm, const struct op *op)
+{
+	struct plan_key key = key_for(op, false);
+	struct cost_query q = query_for(comm, op, &key);
+	struct cost_choice choice = { 0 };
+	enum taut_status st = comm->size > 1 ? cost_choose(&choice, &q) : TAUT_OK;
+
+	*us = choice.us;
+	return st;
+}
+
 const char *comm_last_choice(const struct taut_comm *comm, char *buf, size_t len)
 {
 	if (!comm->last_plan)

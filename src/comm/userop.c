@@ -18,6 +18,11 @@ static const struct premul *find(const struct taut_comm *comm, enum taut_op op)
 	return i >= 0 && i < comm->npremul && comm->premul[i].used ? &comm->premul[i] : NULL;
 }
 
+bool userop_exists(const struct taut_comm *comm, enum taut_op op)
+{
+	return find(comm, op);
+}
+
 enum taut_status userop_check(struct op *op, const char *call)
 {
 	const struct premul *p;

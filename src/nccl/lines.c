@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of the log in the words that NCCL's users and scripts look for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "nccl/state.h"
+
+void line_version(void)
+{
+	log_info(LOG_COMM, "NCCL version %d.%d.%d+taut%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, TAUT_VERSION_MAJOR,
+		 TAUT_VERSION_MINOR, TAUT_VERSION_PATCH);
+}
+
+void line_start(const struct ncclComm *comm, const char *call)
+{
+	log_info(LOG_COMM, "%s comm %p rank %d nranks %d cudaDev %d - Init START", call, (const void *)comm, comm->rank,
+		 comm->nranks, comm->home.device);
+}
+
+/* How data gets from @a to @b. */
+static const char *way(const struct taut_comm *t, int a, int b)
+{
+	if (t->gpu)
+		return "P2P/direct pointer";
+	if (t->node_of[a] == t->node_of[b] && !t->cfg.shm_disable && strcmp(t->cfg.wire, "tcp"))
+		return "SHM/direct/direct";
+	return "NET/Socket/0";
+}
+
+static int at(const struct taut_comm *t, int i)
+{
+	return t->order ? t->order[i] : i;
+}
+
+static void line_ring(const struct taut_comm *t)
+{
+	char text[256];
+	int n = 0, here = 0;
+
+	for (int i = 0; i < t->size && n < (int)sizeof(text) - 16; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, " %d", at(t, i));
+	if (t->rank == 0)
+		log_info(LOG_SCHED | LOG_TOPO, "Channel 00/01 :%s", text);
+	while (at(t, here) != t->rank)
+		here++;
+	if (t->size > 1) {
+		int next = at(t, (here + 1) % t->size);
+
+		log_info(LOG_WIRE, "Channel 00/0 : %d[%d] -> %d[%d] via %s", t->rank, taut_comm_local_rank(t), next,
+			 boot_peer(t->boot, next)->local_rank, way(t, t->rank, next));
+	}
+	log_info(LOG_COMM, "Connected all rings");
+	log_info(LOG_COMM, "Connected all trees");
+}
+
+void line_complete(const struct ncclComm *comm, const char *call)
+{
+	const struct taut_comm *t = comm->taut;
+
+	if (log_now.level < LOG_INFO)
+		return;
+	log_info(LOG_WIRE, "Using network %s", boot_nodes(t->boot) > 1 ? "Socket" : "Socket (not needed: one machine)");
+	line_ring(t);
+	log_info(LOG_COMM, "%s comm %p rank %d nranks %d cudaDev %d localRanks %d nNodes %d - Init COMPLETE", call,
+		 (const void *)comm, t->rank, t->size, comm->home.device, taut_comm_local_size(t), boot_nodes(t->boot));
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators in the making. Each is a job: it waits for other ranks, some of which may be other jobs of the same
+ * group of calls, so those run on threads of their own; so does that of a communicator that must not block. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/mem.h"
+#include "nccl/state.h"
+
+/* NCCL has no limit; programs come to their first collective minutes apart. */
+#define JOIN_MS 600000
+
+ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *parent, const ncclConfig_t *config)
+{
+	struct job *j = mem_calloc(1, sizeof(*j));
+	struct ncclComm *comm = mem_calloc(1, sizeof(*comm));
+
+	if (!j || !comm) {
+		mem_free(j);
+		mem_free(comm);
+		return nccl_fail(parent, ncclSystemError, "%s: no memory for a communicator", call);
+	}
+	comm->magic = COMM_MAGIC;
+	comm->state = ncclInProgress;
+	comm->users = 1;
+	comm->blocking = config->blocking != 0;
+	pthread_mutex_init(&comm->lock, NULL);
+	if (config->commName)
+		snprintf(comm->name, sizeof(comm->name), "%s", config->commName);
+	j->call = call;
+	j->comm = comm;
+	j->parent = parent;
+	if (parent)
+		atomic_fetch_add(&parent->users, 1);
+	*out = j;
+	return ncclSuccess;
+}
+
+void job_free(struct job *j)
+{
+	nccl_drop(j->parent);
+	mem_free(j->exclude);
+	mem_free(j);
+}
+
+static struct taut_comm_opts options_of(const struct job *j)
+{
+	struct taut_comm_opts o = { .size = sizeof(o), .exclude = j->exclude, .num_exclude = j->nexclude };
+
+	if (j->comm->name[0])
+		o.name = j->comm->name;
+	if (!config_env("TAUT_JOIN_TIMEOUT_MS"))
+		o.timeout_ms = JOIN_MS;
+	return o;
+}
+
+static void job_run(struct job *j)
+{
+	const struct taut_comm_opts opts = options_of(j);
+	struct ncclComm *comm = j->comm;
+	enum taut_status st = gpu_home_enter(&comm->home);
+
+	line_start(comm, j->call);
+	if (!st) {
+		st = j->make(&comm->taut, j, &opts);
+		gpu_home_leave(&comm->home);
+	}
+	if (comm->taut) {
+		comm->rank = taut_comm_rank(comm->taut);
+		comm->nranks = taut_comm_size(comm->taut);
+		line_complete(comm, j->call);
+	}
+	j->result = nccl_status(comm, st);
+	atomic_store(&comm->state, j->result);
+}
+
+/* A handle that the user never got, or that is taken back. */
+static ncclResult_t job_end(struct job *j)
+{
+	ncclResult_t r = j->result;
+
+	if (!j->comm->taut) {
+		*j->out = NULL;
+		nccl_drop(j->comm);
+	}
+	job_free(j);
+	return r;
+}
+
+/* --- one that does not block --- */
+static void *run_apart(void *arg)
+{
+	struct job *j = arg;
+	struct ncclComm *comm = j->comm;
+
+	job_run(j);
+	if (j->outside)
+		nccl_drop(comm);
+	job_free(j);
+	nccl_drop(comm);
+	return NULL;
+}
+
+/* The handle, if there is one, stays with its user, whatever comes of it. */
+static ncclResult_t start_apart(struct job *j)
+{
+	pthread_attr_t attr;
+	int err;
+
+	atomic_fetch_add(&j->comm->users, 1);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&j->thread, &attr, run_apart, j);
+	pthread_attr_destroy(&attr);
+	if (!err)
+		return ncclInProgress;
+	nccl_drop(j->comm);
+	j->result = nccl_fail(j->parent, ncclSystemError, "a thread that makes a communicator: %s", strerror(err));
+	return job_end(j);
+}
+
+ncclResult_t job_start(struct job *j)
+{
+	*j->out = j->outside ? NULL : j->comm;
+	if (nccl_group_open()) {
+		nccl_group_add(j);
+		return ncclSuccess;
+	}
+	if (!j->comm->blocking)
+		return start_apart(j);
+	job_run(j);
+	return job_end(j);
+}
+
+/* --- those of a group --- */
+
+/* The jobs on @parent are calls of one communicator: in their order. */
+static struct job *take_chain(struct job **list)
+{
+	struct job *chain = *list, **last = &chain->next, **at;
+
+	*list = chain->next;
+	*last = NULL;
+	for (at = list; chain->parent && *at;) {
+		struct job *j = *at;
+
+		if (j->parent != chain->parent || !j->comm->blocking) {
+			at = &j->next;
+			continue;
+		}
+		*at = j->next;
+		j->next = NULL;
+		*last = j;
+		last = &j->next;
+	}
+	return chain;
+}
+
+static void *run_chain(void *arg)
+{
+	for (struct job *j = arg; j; j = j->next)
+		job_run(j);
+	return NULL;
+}
+
+static ncclResult_t end_chain(struct job *chain)
+{
+	ncclResult_t first = ncclSuccess;
+
+	while (chain) {
+		struct job *next = chain->next;
+		ncclResult_t r = job_end(chain);
+
+		first = first ? first : r;
+		chain = next;
+	}
+	return first;
+}
+
+static void start_chain(struct job *chain)
+{
+	int err = pthread_create(&chain->thread, NULL, run_chain, chain);
+
+	chain->started = !err;
+	if (!err)
+		return;
+	nccl_fail(chain->parent, ncclSystemError, "a thread that makes a communicator: %s", strerror(err));
+	for (struct job *j = chain; j; j = j->next)
+		j->result = ncclSystemError;
+}
+
+static ncclResult_t run_chains(struct job *list)
+{
+	struct job *chains = NULL, **last = &chains;
+	ncclResult_t first = ncclSuccess;
+
+	while (list) {
+		struct job *chain = take_chain(&list);
+
+		*last = chain;
+		last = &chain->next_chain;
+		if (list)
+			start_chain(chain);
+		else
+			run_chain(chain); /* the last one needs no thread */
+	}
+	while (chains) {
+		struct job *chain = chains;
+		ncclResult_t r;
+
+		chains = chain->next_chain;
+		if (chain->started)
+			pthread_join(chain->thread, NULL);
+		r = end_chain(chain);
+		first = first ? first : r;
+	}
+	return first;
+}
+
+ncclResult_t jobs_run(struct job *list)
+{
+	struct job **at = &list;
+	ncclResult_t apart = ncclSuccess, r = ncclSuccess;
+
+	while (*at) {
+		struct job *j = *at;
+
+		if (j->comm->blocking) {
+			at = &j->next;
+			continue;
+		}
+		*at = j->next;
+		apart = start_apart(j);
+		r = apart == ncclInProgress ? r : apart;
+	}
+	if (list && !r)
+		r = run_chains(list);
+	else
+		jobs_cancel(list);
+	return r ? r : apart;
+}
+
+void jobs_cancel(struct job *list)
+{
+	while (list) {
+		struct job *j = list;
+
+		list = j->next;
+		job_end(j);
+	}
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory, and its registration, which taut does by itself at first sight: the calls check and keep what they
+ * were given, so that what is wrong is told where it is wrong. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "cuda/gpu.h"
+#include "nccl/state.h"
+
+#define PAGE 4096
+
+/* One registration; a window is one too. */
+struct registered {
+	uint64_t magic;
+	struct ncclComm *comm;
+	void *buff;
+	size_t size;
+};
+#define REGISTERED_MAGIC 0x7461757472656721ull
+
+ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+{
+	nccl_begin();
+	if (!ptr)
+		return nccl_fail(NULL, ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
+	*ptr = NULL;
+	if (!size)
+		return ncclSuccess;
+	if (!nccl_host_only() && gpu_count())
+		return nccl_status(NULL, gpu_mem_get(ptr, size));
+	*ptr = mem_aligned(PAGE, size);
+	return *ptr ? ncclSuccess : nccl_fail(NULL, ncclSystemError, "ncclMemAlloc: no memory for %zu bytes", size);
+}
+PROFILED(ncclMemAlloc);
+
+ncclResult_t ncclMemFree(void *ptr)
+{
+	if (ptr && gpu_memory(ptr))
+		return nccl_status(NULL, gpu_mem_put(ptr));
+	mem_free(ptr);
+	return ncclSuccess;
+}
+PROFILED(ncclMemFree);
+
+static ncclResult_t enter(struct registered **out, struct ncclComm *comm, void *buff, size_t size, const char *call)
+{
+	struct registered *g;
+
+	*out = NULL;
+	if (!buff || !size)
+		return nccl_fail(comm, ncclInvalidArgument, "%s: buff is %p, size %zu: nothing to register", call, buff,
+				 size);
+	g = mem_calloc(1, sizeof(*g));
+	if (!g)
+		return nccl_fail(comm, ncclSystemError, "%s: no memory for a registration", call);
+	*g = (struct registered){ REGISTERED_MAGIC, comm, buff, size };
+	log_info(LOG_WIRE, "%s: %zu bytes at %p: noted (taut shares what it can at first sight)", call, size, buff);
+	*out = g;
+	return ncclSuccess;
+}
+
+static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const char *call)
+{
+	if (!g)
+		return ncclSuccess;
+	if (g->magic != REGISTERED_MAGIC || g->comm != comm)
+		return nccl_fail(comm, ncclInvalidArgument, "%s: %p is no registration of this communicator", call,
+				 (void *)g);
+	g->magic = 0;
+	mem_free(g);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
+{
+	ncclResult_t r = nccl_hold_ready(comm, "ncclCommRegister");
+	struct registered *g = NULL;
+
+	if (r)
+		return r;
+	if (!handle)
+		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommRegister: handle is NULL");
+	else
+		r = enter(&g, comm, buff, size, "ncclCommRegister");
+	if (!r)
+		*handle = g;
+	nccl_drop(comm);
+	return r;
+}
+PROFILED(ncclCommRegister);
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+	ncclResult_t r = nccl_hold(comm, "ncclCommDeregister");
+
+	if (r)
+		return r;
+	r = take_back(comm, handle, "ncclCommDeregister");
+	nccl_drop(comm);
+	return r;
+}
+PROFILED(ncclCommDeregister);
+
+static ncclResult_t check_window(struct ncclComm *comm, const void *buff, const ncclWindow_t *win, int flags)
+{
+	const char *call = "ncclCommWindowRegister";
+
+	if (!win)
+		return nccl_fail(comm, ncclInvalidArgument, "%s: win is NULL", call);
+	if (flags & ~NCCL_WIN_COLL_SYMMETRIC)
+		return nccl_fail(comm, ncclInvalidArgument,
+				 "%s: winFlags is %d, wanted: NCCL_WIN_DEFAULT or NCCL_WIN_COLL_SYMMETRIC", call,
+				 flags);
+	if (flags & NCCL_WIN_COLL_SYMMETRIC && (uintptr_t)buff % NCCL_WIN_REQUIRED_ALIGNMENT)
+		return nccl_fail(comm, ncclInvalidArgument,
+				 "%s: buff %p is not aligned to %d bytes, as a symmetric window has to be", call, buff,
+				 NCCL_WIN_REQUIRED_ALIGNMENT);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags)
+{
+	ncclResult_t r = nccl_hold_ready(comm, "ncclCommWindowRegister");
+	struct registered *g = NULL;
+
+	if (!r) {
+		r = check_window(comm, buff, win, winFlags);
+		if (!r)
+			r = enter(&g, comm, buff, size, "ncclCommWindowRegister");
+		if (!r)
+			*win = (ncclWindow_t)(void *)g;
+		nccl_drop(comm);
+	}
+	if (r)
+		nccl_group_spoil(r);
+	return r;
+}
+PROFILED(ncclCommWindowRegister);
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
+{
+	ncclResult_t r = nccl_hold(comm, "ncclCommWindowDeregister");
+
+	if (r)
+		return r;
+	r = take_back(comm, (struct registered *)(void *)win, "ncclCommWindowDeregister");
+	nccl_drop(comm);
+	return r;
+}
+PROFILED(ncclCommWindowDeregister);
