@@ -10,7 +10,6 @@
 #include "cuda/gpu.h"
 #include "cuda/share.h"
 
-
 /* --- when the ranks meet --- */
 static bool all_on_one_machine(const struct taut_comm *comm)
 {
