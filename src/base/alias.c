@@ -7,19 +7,18 @@
 #include <strings.h>
 
 struct word {
-	const char *theirs, *ours; /* ours NULL: no counterpart */
+	const char *theirs, *ours; /* ours: a word or a comma list of them; NULL: no counterpart */
 };
 
 static const struct word levels[] = {
 	{ "VERSION", "warn" }, { "WARN", "warn" }, { "INFO", "info" }, { "TRACE", "debug" }, { "ABORT", "warn" }, { 0 },
 };
 static const struct word subsystems[] = {
-	{ "INIT", "comm" },    { "COLL", "comm" },	{ "CALL", "comm" },
-	{ "P2P", "wire" },     { "SHM", "wire" },	{ "NET", "wire" },
-	{ "PROXY", "wire" },   { "REG", "wire" },	{ "GRAPH", "topo" },
-	{ "TUNING", "sched" }, { "BOOTSTRAP", "boot" }, { "RAS", "boot" },
-	{ "ENV", "base" },     { "ALLOC", "base" },	{ "NVLS", NULL },
-	{ "PROFILE", NULL },   { "ALL", "all" },	{ 0 },
+	{ "INIT", "comm" },	{ "COLL", "comm" },  { "CALL", "comm" },    { "DESTROY", "comm" },
+	{ "P2P", "wire,cuda" }, { "SHM", "wire" },   { "NET", "wire" },	    { "PROXY", "wire" },
+	{ "REG", "cuda" },	{ "GRAPH", "topo" }, { "TUNING", "sched" }, { "BOOTSTRAP", "boot" },
+	{ "RAS", "boot" },	{ "ENV", "base" },   { "ALLOC", "base" },   { "ALLOC_HOST", "base" },
+	{ "NVLS", NULL },	{ "PROFILE", NULL }, { "ALL", "all" },	    { 0 },
 };
 static const struct word protocols[] = { { "Simple", "bulk" }, { "LL", "ll" }, { "LL128", "ll" }, { 0 } };
 /* LL128 stands for ll where it is wanted, but leaving LL128 out does not leave ll out. */
@@ -82,6 +81,15 @@ static bool listed(const char *list, const char *end, const char *word, size_t l
 	return false;
 }
 
+static void put_once(struct text *t, const char *list, const char *word, size_t len)
+{
+	if (!len || listed(list, t->at, word, len))
+		return;
+	if (t->at > list)
+		put(t, ",", 1);
+	put(t, word, len);
+}
+
 /* A comma list, each word once; a word that is not in @words stays. */
 static void put_list(struct text *t, const struct word *words, const char *s, size_t len)
 {
@@ -91,13 +99,14 @@ static void put_list(struct text *t, const struct word *words, const char *s, si
 		const char *comma = memchr(s, ',', (size_t)(end - s));
 		size_t n = (size_t)((comma ? comma : end) - s);
 		const struct word *w = find(words, s, n);
-		const char *ours = w ? w->ours : s;
-		size_t olen = w && w->ours ? strlen(w->ours) : n;
 
-		if (ours && olen && !listed(list, t->at, ours, olen)) {
-			if (t->at > list)
-				put(t, ",", 1);
-			put(t, ours, olen);
+		if (!w)
+			put_once(t, list, s, n);
+		for (const char *ours = w ? w->ours : NULL; ours && *ours;) {
+			size_t one = strcspn(ours, ",");
+
+			put_once(t, list, ours, one);
+			ours += one + (ours[one] == ',');
 		}
 		s += n + 1;
 	}

@@ -10,42 +10,55 @@
 
 #include "base/config.h"
 
-struct log_state log_now = { LOG_WARN, (unsigned)LOG_ALL };
+struct log_state log_now = { LOG_WARN, (unsigned)LOG_ALL, LOG_NONE };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static log_sink_fn sink;
 static void *sink_ctx;
-static FILE *file; /* NULL: standard error */
+static FILE *file; /* NULL: a standard stream, which the form says */
+static enum log_form form;
+static _Thread_local int device; /* which NCCL's lines name */
 
 static const struct {
 	const char *name;
 	unsigned bit;
 } modules[] = {
-	{ "base", LOG_BASE }, { "topo", LOG_TOPO }, { "sched", LOG_SCHED },
-	{ "boot", LOG_BOOT }, { "wire", LOG_WIRE }, { "exec", LOG_EXEC },
-	{ "comm", LOG_COMM }, { "tool", LOG_TOOL }, { "all", (unsigned)LOG_ALL },
+	{ "base", LOG_BASE }, { "topo", LOG_TOPO },	    { "sched", LOG_SCHED }, { "boot", LOG_BOOT },
+	{ "wire", LOG_WIRE }, { "exec", LOG_EXEC },	    { "cuda", LOG_CUDA },   { "comm", LOG_COMM },
+	{ "tool", LOG_TOOL }, { "all", (unsigned)LOG_ALL },
 };
+enum { MODULES = sizeof(modules) / sizeof(modules[0]) };
 
 static unsigned module_bits(const char *name, size_t len)
 {
-	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+	for (size_t i = 0; i < MODULES; i++)
 		if (strlen(modules[i].name) == len && !strncasecmp(modules[i].name, name, len))
 			return modules[i].bit;
 	return 0;
+}
+
+static const char *module_names(char *out, size_t len)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < MODULES && at < len; i++)
+		at += (size_t)snprintf(out + at, len - at, "%s%s", modules[i].name,
+				       i + 2 < MODULES	 ? ", "
+				       : i + 1 < MODULES ? " or "
+							 : "");
+	return out;
 }
 
 /* Once, for the first word; NCCL's names for rooms that taut does not have are gone by now. */
 static void warn_module(const char *name, size_t len)
 {
 	static int said;
+	char names[128];
 
 	if (said++ || !len)
 		return;
-	fprintf(stderr,
-		"taut: TAUT_LOG_SUBSYS: no room is called \"%.*s\": expected base, topo, sched, boot, wire, exec, "
-		"comm, "
-		"tool or all\n",
-		(int)len, name);
+	fprintf(stderr, "taut: TAUT_LOG_SUBSYS: no room is called \"%.*s\": expected %s\n", (int)len, name,
+		module_names(names, sizeof(names)));
 }
 
 static unsigned parse_modules(const char *text)
@@ -99,7 +112,8 @@ void log_init(const struct config *cfg)
 		log_expand(path, sizeof(path), cfg->log_file);
 		file = fopen(path, "ae");
 		if (!file)
-			fprintf(stderr, "taut: cannot open log file %s: logging to standard error\n", path);
+			fprintf(stderr, "taut: cannot open log file %s: logging to standard %s\n", path,
+				form == LOG_FORM_NCCL ? "output" : "error");
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -112,25 +126,72 @@ void log_set_sink(log_sink_fn fn, void *ctx)
 	pthread_mutex_unlock(&lock);
 }
 
+void log_set_form(enum log_form now)
+{
+	pthread_mutex_lock(&lock);
+	form = now;
+	log_now.unfiltered = now == LOG_FORM_NCCL ? LOG_WARN : LOG_NONE;
+	pthread_mutex_unlock(&lock);
+}
+
+void log_set_device(int now)
+{
+	device = now;
+}
+
+static FILE *stream(void)
+{
+	return file ? file : form == LOG_FORM_NCCL ? stdout : stderr;
+}
+
+/* NCCL sets its warnings off by an empty line, and cuts a host's name at the first dot. */
+static void describe_line(char *out, size_t len, enum log_level level)
+{
+	static const char *const ours[] = { "", "ERR", "WARN", "INFO", "DEBUG" };
+	static const char *const theirs[] = { "", "WARN", "WARN", "INFO", "TRACE" };
+	int pid = (int)getpid();
+	long tid = (long)syscall(SYS_gettid);
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	if (form == LOG_FORM_NCCL)
+		snprintf(out, len, "%s%.*s:%d:%ld [%d] NCCL %s ", level <= LOG_WARN ? "\n" : "",
+			 (int)strcspn(host, "."), host, pid, tid, device, theirs[level]);
+	else
+		snprintf(out, len, "%s:%d:%ld taut %s ", host, pid, tid, ours[level]);
+}
+
+/* In one piece: standard error has no buffer, and other ranks write to it too. */
+static void put_line(enum log_level level, enum log_module module, const char *text)
+{
+	char head[160] = "";
+	FILE *to;
+
+	pthread_mutex_lock(&lock);
+	if (sink) {
+		sink(level, module, text, sink_ctx);
+	} else {
+		if (level != LOG_NONE)
+			describe_line(head, sizeof(head), level);
+		to = stream();
+		fprintf(to, "%s%s\n", head, text);
+		fflush(to);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 void log_write(enum log_level level, enum log_module module, const char *fmt, ...)
 {
-	static const char *const names[] = { "", "ERR", "WARN", "INFO", "DEBUG" };
-	char text[2048], host[64] = "";
+	char text[2048];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	pthread_mutex_lock(&lock);
-	if (sink) {
-		sink(level, module, text, sink_ctx);
-	} else {
-		FILE *to = file ? file : stderr;
+	put_line(level, module, text);
+}
 
-		gethostname(host, sizeof(host) - 1);
-		fprintf(to, "%s:%d:%ld taut %s %s\n", host, (int)getpid(), (long)syscall(SYS_gettid), names[level],
-			text);
-		fflush(to);
-	}
-	pthread_mutex_unlock(&lock);
+void log_plain(const char *text)
+{
+	put_line(LOG_NONE, LOG_ALL, text);
 }
