@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/nccl_names.h"
 #include "base/nearest.h"
 #include "cmd.h"
 #include "sched/cost.h"
@@ -299,6 +300,7 @@ static int print_json(int names, char **name)
 /* 0, or the exit status when @name is no setting. */
 static int check_name(const char *cmd, const char *name)
 {
+	const struct nccl_name *known = nccl_name_find(name);
 	const char *names[256];
 	const char *near;
 	size_t n = config_count();
@@ -308,7 +310,11 @@ static int check_name(const char *cmd, const char *name)
 			return 0;
 		names[i] = config_setting(i)->name;
 	}
+	if (known && known->use == NCCL_USE_NONE)
+		return usage_error(cmd, "%s is no setting of taut and has no effect: %s", name, known->what);
 	near = nearest_name(name, names, n < 256 ? n : 256);
+	if (!near)
+		near = nccl_name_nearest(name);
 	if (near)
 		return usage_error(cmd, "no setting \"%s\"; did you mean %s?", name, near);
 	return usage_error(cmd, "no setting \"%s\"", name);

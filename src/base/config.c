@@ -17,6 +17,7 @@
 #include "base/config_file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/nccl_names.h"
 #include "base/nearest.h"
 
 enum kind { KIND_INT, KIND_SIZE, KIND_STR, KIND_ENUM };
@@ -360,19 +361,37 @@ static void warn_unknown(const char *name, const char *where)
 		 near ? "?" : "; taut settings lists them");
 }
 
-static void warn_unknown_env(void)
+static void check_own_name(const char *name)
+{
+	if (!name_known(name))
+		warn_unknown(name, "environment");
+}
+
+static void check_nccl_name(const char *name)
+{
+	const struct nccl_name *known = nccl_name_find(name);
+	const char *near = known ? NULL : nccl_name_nearest(name);
+
+	if (!known)
+		log_warn(LOG_BASE, "%s (environment) is no variable of NCCL%s%s%s", name, near ? ": did you mean " : "",
+			 near ? near : "", near ? "?" : " that taut knows; taut settings lists those that it honours");
+	else if (known->use == NCCL_USE_NONE)
+		log_info(LOG_BASE, "%s (environment) has no effect: %s", name, known->what);
+}
+
+/* Every variable of the environment that begins with @prefix. */
+static void each_env(const char *prefix, void (*check)(const char *name))
 {
 	char name[128];
 
 	for (char **e = environ; e && *e; e++) {
 		size_t len = strcspn(*e, "=");
 
-		if (strncmp(*e, "TAUT_", 5) || len >= sizeof(name))
+		if (strncmp(*e, prefix, strlen(prefix)) || len >= sizeof(name))
 			continue;
 		memcpy(name, *e, len);
 		name[len] = '\0';
-		if (!name_known(name))
-			warn_unknown(name, "environment");
+		check(name);
 	}
 }
 
@@ -390,15 +409,30 @@ static void warn_unknown_file(const struct config_file *file)
 	}
 }
 
+/* What is wrong with the environment is wrong for all ranks of a machine: one of them is enough. The first
+ * launcher that has numbered them counts. */
+static bool first_of_machine(void)
+{
+	static const char *const ranks[] = { "TAUT_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+					     "MPI_LOCALRANKID", "SLURM_LOCALID" };
+
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		const char *rank = config_env(ranks[i]);
+
+		if (rank)
+			return !strcmp(rank, "0");
+	}
+	return true;
+}
+
 static void warn_once(const struct config *cfg, const struct files *files)
 {
 	static atomic_flag done = ATOMIC_FLAG_INIT;
-	const char *local_rank = config_env("TAUT_LOCAL_RANK");
 
-	if (atomic_flag_test_and_set(&done) || (local_rank && strcmp(local_rank, "0")))
-		return; /* one rank of a machine is enough */
-	log_init(cfg);	/* the warnings go where this configuration says */
-	warn_unknown_env();
+	if (atomic_flag_test_and_set(&done) || !first_of_machine())
+		return;
+	log_init(cfg); /* the warnings go where this configuration says */
+	each_env("TAUT_", check_own_name);
 	for (int i = 0; i < files->count; i++)
 		warn_unknown_file(&files->file[i]);
 }
@@ -445,6 +479,29 @@ err_cleanup:
 	config_cleanup(&cfg);
 	files_cleanup(&files);
 	return st;
+}
+
+void config_check_nccl_names(void)
+{
+	static atomic_flag done = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&done) && first_of_machine())
+		each_env("NCCL_", check_nccl_name);
+}
+
+bool config_nccl_version_wanted(void)
+{
+	const struct row *row = row_find("NCCL_DEBUG");
+	struct files files;
+	struct choice c;
+	bool wanted;
+
+	if (files_load(&files))
+		return false;
+	c = choose(row, &files);
+	wanted = c.name && !strcmp(c.name, row->s.alias) && enum_index("VERSION|WARN", c.value) >= 0;
+	files_cleanup(&files);
+	return wanted;
 }
 
 enum taut_status config_set(struct config *cfg, const char *name, const char *value)

@@ -6,6 +6,7 @@
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -33,6 +34,15 @@ void config_cleanup(struct config *cfg);
 
 /* An environment variable that is no setting (a launcher's); NULL when unset or empty. */
 const char *config_env(const char *name);
+
+/* For programs that are built for NCCL, once the log is as they want it (log_init(), log_set_form()). A NCCL_*
+ * variable of the environment that is not known is warned of, with the nearest known name; one that
+ * taut has no use for is told of at level info, with the reason. Once a process, on the
+ * first rank of a machine; further calls do nothing. */
+void config_check_nccl_names(void);
+/* Does NCCL_DEBUG, as it is in force, ask for the version as a line by itself (log_plain())? So it is for VERSION and
+ * WARN, where NCCL prints it on rank 0; from INFO on it is a line of the log on every process: log_info(). */
+bool config_nccl_version_wanted(void);
 
 /* One row of the table, for `taut settings` and the man page. */
 struct setting {

@@ -38,5 +38,9 @@ int main(void)
 	takes("TAUT_ALGO", "^ring;broadcast:chain");
 	takes("NCCL_PROTO", "Simple");
 	CHECK(TAUT("settings")->code == 0);
+	CHECK(TAUT("settings", "NCCL_ALGO")->code == 0);
+	CHECK(TAUT("settings", "NCCL_NVLS_ENABLE")->code == 2 &&
+	      strstr(last_run.err, "has no effect: taut does not use"));
+	CHECK(TAUT("settings", "NCCL_ALGOS")->code == 2 && strstr(last_run.err, "did you mean NCCL_ALGO?"));
 	return 0;
 }

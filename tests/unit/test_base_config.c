@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "base/log.h"
 #include "base/mem.h"
 
-static char lines[4096]; /* what was logged */
+static char lines[4096];	  /* what was logged */
+static int levels[LOG_DEBUG + 1]; /* how many at each level */
 
 static void keep_line(enum log_level level, enum log_module module, const char *line, void *ctx)
 {
 	size_t len = strlen(lines);
 
-	(void)level;
 	(void)module;
 	(void)ctx;
+	levels[level]++;
 	snprintf(lines + len, sizeof(lines) - len, "%s\n", line);
 }
 
@@ -37,6 +40,7 @@ static int setup(void **state)
 	fclose(fopen(path, "w"));
 	setenv("TAUT_CONFIG", path, 1);
 	lines[0] = '\0';
+	memset(levels, 0, sizeof(levels));
 	log_set_sink(keep_line, NULL);
 	return 0;
 }
@@ -353,7 +357,41 @@ static void every_failing_allocation_is_reported(void **state)
 	config_cleanup(&copy);
 }
 
-/* First of all tests: the warning comes once a process. */
+/* In a process of its own, which has not looked at its environment yet; the exit status is the number of warnings. */
+static int warnings_of_another(void)
+{
+	struct config cfg;
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		if (config_load(&cfg))
+			_exit(99);
+		config_check_nccl_names();
+		_exit(levels[LOG_WARN]);
+	}
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Before those that look at the environment of this process. */
+static void one_rank_of_a_machine_warns(void **state)
+{
+	(void)state;
+	setenv("TAUT_SLOT_BYTE", "1", 1);
+	setenv("NCCL_ALGOO", "ring", 1);
+	assert_int_equal(warnings_of_another(), 2);
+	setenv("SLURM_LOCALID", "1", 1);
+	assert_int_equal(warnings_of_another(), 0);
+	setenv("LOCAL_RANK", "0", 1); /* of torchrun in a step of Slurm */
+	assert_int_equal(warnings_of_another(), 2);
+	setenv("LOCAL_RANK", "3", 1);
+	assert_int_equal(warnings_of_another(), 0);
+	setenv("TAUT_LOCAL_RANK", "0", 1);
+	assert_int_equal(warnings_of_another(), 2);
+}
+
+/* Next, as the warning comes once a process. */
 static void an_unknown_name_in_the_environment_is_warned_of_once(void **state)
 {
 	struct config cfg;
@@ -377,12 +415,73 @@ static void an_unknown_name_in_the_environment_is_warned_of_once(void **state)
 	assert_null(strstr(strstr(lines, "TAUT_SLOT_BYTE ") + 1, "TAUT_SLOT_BYTE "));
 }
 
+/* Likewise. */
+static void nccls_names_are_looked_at_once(void **state)
+{
+	(void)state;
+	setenv("NCCL_ALGO", "ring", 1);
+	setenv("NCCL_ALGOO", "ring", 1);
+	setenv("NCCL_QQQQQQQQQQQQQQ", "1", 1);
+	setenv("NCCL_NVLS_ENABLE", "0", 1);
+	setenv("NCCL_FASTRAK_IFNAME", "eth1", 1);
+	setenv("NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+	setenv("NCCL_VERSION", "2.28.9", 1);
+	setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 1);
+	setenv("LOCAL_RANK", "0", 1);
+	setenv("SLURM_LOCALID", "3", 1); /* of the step that started the launcher */
+	log_now.level = LOG_INFO;
+	config_check_nccl_names();
+	config_check_nccl_names();
+	log_now.level = LOG_WARN;
+	assert_non_null(strstr(lines, "NCCL_ALGOO (environment) is no variable of NCCL: did you mean NCCL_ALGO?\n"));
+	assert_non_null(strstr(lines, "NCCL_QQQQQQQQQQQQQQ (environment) is no variable of NCCL that taut knows; "));
+	assert_non_null(strstr(lines, "NCCL_NVLS_ENABLE (environment) has no effect: taut does not use NVLink SHARP"));
+	assert_non_null(strstr(lines, "NCCL_FASTRAK_IFNAME (environment) has no effect: taut loads no plugins\n"));
+	assert_null(strstr(lines, "NCCL_ALGO (environment)"));
+	assert_null(strstr(lines, "BLOCKING_WAIT"));
+	assert_null(strstr(lines, "ASYNC"));
+	assert_null(strstr(lines, "VERSION"));
+	assert_null(strstr(strstr(lines, "NCCL_ALGOO ") + 1, "NCCL_ALGOO "));
+	assert_int_equal(levels[LOG_WARN], 2);
+	assert_int_equal(levels[LOG_INFO], 2);
+}
+
+static void assert_version(const char *debug, bool wanted)
+{
+	setenv("NCCL_DEBUG", debug, 1);
+	assert_int_equal(config_nccl_version_wanted(), wanted);
+	unsetenv("NCCL_DEBUG");
+}
+
+static void the_version_is_wanted_where_nccl_prints_it_by_itself(void **state)
+{
+	(void)state;
+	assert_false(config_nccl_version_wanted());
+	assert_version("VERSION", true);
+	assert_version("version", true);
+	assert_version("WARN", true);
+	assert_version("INFO", false);
+	assert_version("TRACE", false);
+	assert_version("", false);
+	setenv("TAUT_LOG", "warn", 1); /* it comes first, and knows no version */
+	assert_version("VERSION", false);
+	unsetenv("TAUT_LOG");
+	write_file("NCCL_DEBUG=VERSION\n");
+	assert_true(config_nccl_version_wanted());
+	assert_version("INFO", false);
+	write_file("nonsense\n");
+	assert_false(config_nccl_version_wanted());
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(one_rank_of_a_machine_warns),
 		TEST(an_unknown_name_in_the_environment_is_warned_of_once),
+		TEST(nccls_names_are_looked_at_once),
+		TEST(the_version_is_wanted_where_nccl_prints_it_by_itself),
 		TEST(defaults_are_those_of_the_table),
 		TEST(the_own_name_wins_over_the_alias_and_both_over_the_file),
 		TEST(a_bad_value_names_variable_value_limits_and_doc),
