@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@ static log_sink_fn sink;
 static void *sink_ctx;
 static FILE *file; /* NULL: a standard stream, which the form says */
 static enum log_form form;
+static bool to_output;
 static _Thread_local int device; /* which NCCL's lines name */
 
 static const struct {
@@ -113,7 +115,7 @@ void log_init(const struct config *cfg)
 		file = fopen(path, "ae");
 		if (!file)
 			fprintf(stderr, "taut: cannot open log file %s: logging to standard %s\n", path,
-				form == LOG_FORM_NCCL ? "output" : "error");
+				to_output ? "output" : "error");
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -130,6 +132,8 @@ void log_set_form(enum log_form now)
 {
 	pthread_mutex_lock(&lock);
 	form = now;
+	/* Where nobody asked for lines, warnings stay out of what a program prints. */
+	to_output = now == LOG_FORM_NCCL && config_env("NCCL_DEBUG");
 	log_now.unfiltered = now == LOG_FORM_NCCL ? LOG_WARN : LOG_NONE;
 	pthread_mutex_unlock(&lock);
 }
@@ -141,7 +145,7 @@ void log_set_device(int now)
 
 static FILE *stream(void)
 {
-	return file ? file : form == LOG_FORM_NCCL ? stdout : stderr;
+	return file ? file : to_output ? stdout : stderr;
 }
 
 /* NCCL sets its warnings off by an empty line, and cuts a host's name at the first dot. */

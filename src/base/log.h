@@ -25,7 +25,8 @@ enum log_module {
 
 /* What a line of the default sink looks like, and where it goes without a file.
  *   TAUT  "host:pid:tid taut WARN text" to standard error
- *   NCCL  "host:pid:tid [device] NCCL INFO text" to standard output, as programs and scripts that know NCCL expect it;
+ *   NCCL  "host:pid:tid [device] NCCL INFO text" to standard output, as programs and scripts that know NCCL expect it,
+ *         where NCCL_DEBUG asks for lines, else to standard error;
  *         err and warn are WARN and come after an empty line, debug is TRACE; NCCL_DEBUG_SUBSYS
  *         chooses among info and debug only */
 enum log_form { LOG_FORM_TAUT, LOG_FORM_NCCL };

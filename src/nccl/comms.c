@@ -8,11 +8,23 @@
 #include "comm/comm.h"
 #include "nccl/state.h"
 
+static void begin(void)
+{
+	struct config cfg;
+
+	log_set_form(LOG_FORM_NCCL);
+	if (config_load(&cfg))
+		return; /* the communicator's making says what is wrong */
+	log_init(&cfg);
+	config_check_nccl_names();
+	config_cleanup(&cfg);
+}
+
 void nccl_begin(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, line_version);
+	pthread_once(&once, begin);
 }
 
 bool nccl_host_only(void)

@@ -3,18 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "nccl/state.h"
 
-void line_version(void)
+/* Once a process. */
+static void line_version(int rank)
 {
-	log_info(LOG_COMM, "NCCL version %d.%d.%d+taut%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, TAUT_VERSION_MAJOR,
-		 TAUT_VERSION_MINOR, TAUT_VERSION_PATCH);
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char text[64];
+
+	if (atomic_flag_test_and_set(&said))
+		return;
+	snprintf(text, sizeof(text), "NCCL version %d.%d.%d+taut%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
+		 TAUT_VERSION_MAJOR, TAUT_VERSION_MINOR, TAUT_VERSION_PATCH);
+	if (!config_nccl_version_wanted())
+		log_info(LOG_COMM, "%s", text);
+	else if (rank == 0)
+		log_plain(text);
 }
 
 void line_start(const struct ncclComm *comm, const char *call)
 {
+	log_set_device(comm->home.device);
+	line_version(comm->rank);
 	log_info(LOG_COMM, "%s comm %p rank %d nranks %d cudaDev %d - Init START", call, (const void *)comm, comm->rank,
 		 comm->nranks, comm->home.device);
 }

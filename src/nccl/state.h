@@ -87,7 +87,6 @@ void nccl_group_spoil(ncclResult_t r);
 void nccl_group_keep(struct ncclComm *comm);
 
 /* --- lines.c: what NCCL's users look for in the log --- */
-void line_version(void);
 void line_start(const struct ncclComm *comm, const char *call);
 void line_complete(const struct ncclComm *comm, const char *call);
 

@@ -128,11 +128,32 @@ static void tauts_lines_go_to_standard_error(void **state)
 	assert_string_equal(out.text, "");
 }
 
+/* As where NCCL_DEBUG asks for lines; the level is what set() says. */
+static void set_nccl_form(void)
+{
+	setenv("NCCL_DEBUG", "INFO", 1);
+	log_set_form(LOG_FORM_NCCL);
+	unsetenv("NCCL_DEBUG");
+}
+
+static void nccls_lines_that_nobody_asked_for_are_no_output(void **state)
+{
+	(void)state;
+	unsetenv("NCCL_DEBUG");
+	set("warn", "all");
+	log_set_form(LOG_FORM_NCCL);
+	grab();
+	say_all();
+	release();
+	assert_string_equal(out.text, "");
+	assert_string_equal(err.text, expected("\n@ [0] NCCL WARN an error\n\n@ [0] NCCL WARN a warning\n"));
+}
+
 static void nccls_lines_go_to_standard_output(void **state)
 {
 	(void)state;
 	set("debug", "all");
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	log_set_device(5);
 	grab();
 	say_all();
@@ -154,7 +175,7 @@ static void the_device_is_of_one_thread(void **state)
 
 	(void)state;
 	set("info", "all");
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	log_set_device(5);
 	grab();
 	assert_int_equal(pthread_create(&thread, NULL, say_one, NULL), 0);
@@ -167,7 +188,7 @@ static void a_plain_line_has_no_head_and_no_level(void **state)
 {
 	(void)state;
 	set("none", "all");
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	grab();
 	say_all();
 	log_plain("NCCL version 2.28.9");
@@ -194,7 +215,7 @@ static void rooms_do_not_choose_among_nccls_warnings(void **state)
 {
 	(void)state;
 	set("debug", "topo");
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	grab();
 	say_all();
 	release();
@@ -275,7 +296,7 @@ static void set_file(const char *path)
 static void a_file_that_cannot_be_written_is_told_of(void **state)
 {
 	(void)state;
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	grab();
 	set_file("/proc/no/such/log");
 	log_info(LOG_COMM, "gpu 3");
@@ -297,7 +318,7 @@ static void a_file_takes_lines_of_both_forms(void **state)
 	grab();
 	set_file(path);
 	say_all();
-	log_set_form(LOG_FORM_NCCL);
+	set_nccl_form();
 	log_set_device(5);
 	say_all();
 	log_plain("NCCL version 2.28.9");
@@ -321,15 +342,11 @@ static void a_file_takes_lines_of_both_forms(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(tauts_lines_go_to_standard_error),
-		TEST(nccls_lines_go_to_standard_output),
-		TEST(the_device_is_of_one_thread),
-		TEST(a_plain_line_has_no_head_and_no_level),
-		TEST(rooms_choose_lines),
-		TEST(rooms_do_not_choose_among_nccls_warnings),
-		TEST(every_room_has_a_name),
-		TEST(patterns_of_file_names_are_filled_in),
-		TEST(a_file_that_cannot_be_written_is_told_of),
+		TEST(tauts_lines_go_to_standard_error),		TEST(nccls_lines_that_nobody_asked_for_are_no_output),
+		TEST(nccls_lines_go_to_standard_output),	TEST(the_device_is_of_one_thread),
+		TEST(a_plain_line_has_no_head_and_no_level),	TEST(rooms_choose_lines),
+		TEST(rooms_do_not_choose_among_nccls_warnings), TEST(every_room_has_a_name),
+		TEST(patterns_of_file_names_are_filled_in),	TEST(a_file_that_cannot_be_written_is_told_of),
 		TEST(a_file_takes_lines_of_both_forms),
 	};
 
