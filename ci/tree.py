@@ -46,11 +46,22 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
+def no_directives(text):
+    """C text without the preprocessor's lines."""
+    return re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M | re.S)
+
+
 def api_functions(top=None):
     """Names of the TAUT_API functions of taut.h."""
-    text = code(read("include/taut/taut.h", top))
-    text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M | re.S)
+    text = no_directives(code(read("include/taut/taut.h", top)))
     return re.findall(r"^TAUT_API\s[^;(]*?(\w+)\s*\(", text, flags=re.M)
+
+
+def nccl_functions(top=None):
+    """Names of the functions of nccl.h: TAUT_NCCL(result, name, params) declares name and pname."""
+    text = no_directives(code(read("include/nccl.h", top)))
+    names = re.findall(r"\bTAUT_NCCL\([^,]*,\s*(\w+),", text)
+    return [form + name for name in names for form in ("", "p")]
 
 
 def verdict(name, errors, checked, what="files"):
