@@ -167,7 +167,7 @@ TAUT_NCCL(const char *, ncclGetErrorString, (ncclResult_t result))
  * thread's next call of it. */
 TAUT_NCCL(const char *, ncclGetLastError, (ncclComm_t comm))
 
-/* The id's meeting point is this process: it must hold rank 0. */
+/* The id's meeting point is this process: it must live until all ranks have joined. */
 TAUT_NCCL(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * uniqueId))
 TAUT_NCCL(ncclResult_t, ncclCommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank))
 TAUT_NCCL(ncclResult_t, ncclCommInitRankConfig,

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 #include "boot/auth.h"
+#include "boot/desk.h"
 #include "boot/meet.h"
 #include "boot/survivors.h"
 
@@ -75,13 +76,13 @@ static bool may_wait(enum purpose p)
 	return p == FOR_CHECKIN || p == FOR_TREE;
 }
 
-static void challenge(struct conn *c, struct group *g)
+static void challenge(struct conn *c, const uint8_t secret[SECRET_BYTES])
 {
 	uint8_t mac[MAC_BYTES];
 	struct buf b = { 0 };
 
 	auth_random(c->nonce, NONCE_BYTES);
-	auth_mac(mac, g->secret, AUTH_ACCEPTOR, &c->hello, c->nonce, NULL, 0);
+	auth_mac(mac, secret, AUTH_ACCEPTOR, &c->hello, c->nonce, NULL, 0);
 	challenge_put(&b, c->nonce, mac);
 	conn_state(c, CONN_PROOF);
 	c->deadline = now_ns() + PROVE_NS;
@@ -104,13 +105,18 @@ static void park(struct conn *c)
 	conn_listen(c, false);
 }
 
+static bool can_go_on(const struct hello *h)
+{
+	return is_here(group_find(h->key), h) || desk_find(h);
+}
+
 static void go_on(struct conn *c)
 {
 	struct group *g = group_find(c->hello.key);
 	char why[96];
 
-	if (is_here(g, &c->hello)) {
-		challenge(c, g);
+	if (can_go_on(&c->hello)) {
+		challenge(c, is_here(g, &c->hello) ? g->secret : desk_find(&c->hello)->secret);
 	} else if (may_wait(c->hello.purpose)) {
 		park(c);
 	} else {
@@ -144,8 +150,7 @@ void accept_unpark(const uint8_t key[KEY_BYTES])
 
 	for (c = service->conns; c && service->nparked; c = next) {
 		next = c->next;
-		if (c->state == CONN_PARKED && !memcmp(c->hello.key, key, KEY_BYTES) &&
-		    is_here(group_find(key), &c->hello)) {
+		if (c->state == CONN_PARKED && !memcmp(c->hello.key, key, KEY_BYTES) && can_go_on(&c->hello)) {
 			conn_listen(c, true);
 			go_on(c);
 		}
@@ -218,6 +223,9 @@ static void take(struct conn *c, struct group *g, const struct frame *payload)
 	case FOR_NOTICE:
 		take_notice(c, g, payload);
 		break;
+	case FOR_DESK: /* found nobody who has made this id */
+		accept_refuse(c, TAUT_ERR_PEER, "this process has not made the id");
+		break;
 	}
 }
 
@@ -229,21 +237,28 @@ static bool refused_us(const struct frame *f)
 void accept_proof(struct conn *c, const struct frame *f)
 {
 	struct group *g = group_find(c->hello.key);
+	struct id_hold *id = is_here(g, &c->hello) ? NULL : desk_find(&c->hello);
 	uint8_t mac[MAC_BYTES], want[MAC_BYTES];
 	struct frame payload;
 
-	if (!g) {
+	if (!g && !id) {
 		accept_refuse(c, TAUT_ERR_PEER, "that group has ended");
 		return;
 	}
 	if (proof_get(mac, &payload, f)) {
-		auth_mac(want, g->secret, AUTH_DIALLER, &c->hello, c->nonce, payload.data, payload.len);
+		auth_mac(want, id ? id->secret : g->secret, AUTH_DIALLER, &c->hello, c->nonce, payload.data,
+			 payload.len);
+		if (auth_equal(mac, want) && id) {
+			desk_take(c, id, &payload);
+			return;
+		}
 		if (auth_equal(mac, want) && (int)c->hello.from < g->size) {
 			take(c, g, &payload);
 			return;
 		}
 	}
-	g->rejected++;
+	if (g)
+		g->rejected++;
 	service_reject(c, refused_us(f) ? "its secret is another one" : "it failed the challenge");
 	conn_close(c);
 }

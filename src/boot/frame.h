@@ -41,7 +41,8 @@ enum purpose {
 	FOR_PROBE,	 /* is this rank still there? */
 	FOR_SURVIVE,	 /* boot_survivors() */
 	FOR_NOTICE,	 /* an event for a group whose tree is not complete */
-	FOR_LAST = FOR_NOTICE,
+	FOR_DESK,	 /* rank 0's record to the process that made the id and is another one */
+	FOR_LAST = FOR_DESK,
 };
 
 struct frame {

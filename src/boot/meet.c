@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "boot/accept.h"
 #include "boot/auth.h"
+#include "boot/desk.h"
 #include "boot/dial.h"
 
 #define MS 1000000u
@@ -40,7 +41,7 @@ enum taut_status boot_id_create(struct taut_id *out, const struct config *cfg)
 	memcpy(p.meet.uniq, service->uniq, UNIQ_BYTES);
 	memcpy(p.meet.addrs, service->addrs, sizeof(p.meet.addrs));
 	pthread_mutex_unlock(&boot_lock);
-	st = service_hold_id(p.key);
+	st = service_hold_id(p.key, p.secret);
 	if (st) {
 		service_drop();
 		return st;
@@ -389,23 +390,33 @@ static void put_checkin(struct buf *b, const struct meeting *m)
 	record_put(b, &r);
 }
 
-static void take_reply(struct boot *b, const struct buf *reply)
+static bool take_reply(struct join *j, const struct buf *reply)
 {
 	struct reader r = { .at = reply->data, .left = reply->len };
-	uint32_t n = rd_u32(&r);
+	struct boot *b = j->b;
 	struct record rec;
+	uint32_t n;
 
+	if (desk_sends_on(&rec, &r)) {
+		j->sent_on = table_add(b->g->table, 0, &rec);
+		if (j->sent_on)
+			table_target(&j->top, b->g->table, 0, b->node);
+		return false;
+	}
+	n = rd_u32(&r);
 	for (uint32_t i = 0; i < n && !r.bad; i++) {
 		uint32_t rank = rd_u32(&r);
 
 		if (!record_get(&rec, &r) || rank >= (uint32_t)b->g->size)
-			return;
+			break;
 		if (!table_has(b->g->table, (int)rank) && !table_add(b->g->table, (int)rank, &rec))
-			return;
+			break;
 	}
+	return true;
 }
 
-static enum dial_end checkin_once(struct join *j, const struct meeting *m, struct dial *d)
+/* With whoever is known to be rank 0: the maker of the id, or, once that has said so, another process. */
+static enum dial_end checkin_at(struct join *j, const struct meeting *m, struct dial *d, bool *answered)
 {
 	uint64_t attempt = now_ns() + (uint64_t)CHECKIN_ATTEMPT_MS * MS;
 	struct buf payload = { 0 };
@@ -413,8 +424,7 @@ static enum dial_end checkin_once(struct join *j, const struct meeting *m, struc
 
 	*d = (struct dial){ .stop_on_event = true, .deadline = attempt < j->deadline ? attempt : j->deadline };
 	dial_prepare(d, j->b, 0, FOR_CHECKIN);
-	d->target = m->id.meet;
-	d->target.same_node = m->id.meet.same_node;
+	d->target = j->sent_on ? j->top : m->id.meet;
 	put_checkin(&payload, m);
 	pthread_mutex_unlock(&boot_lock);
 	d->payload = payload.data;
@@ -424,9 +434,18 @@ static enum dial_end checkin_once(struct join *j, const struct meeting *m, struc
 	if (end == DIAL_OK)
 		close(d->fd);
 	pthread_mutex_lock(&boot_lock);
-	if (end == DIAL_OK)
-		take_reply(j->b, &d->reply);
+	*answered = end == DIAL_OK && take_reply(j, &d->reply);
 	buf_cleanup(&d->reply);
+	return end;
+}
+
+static enum dial_end checkin_once(struct join *j, const struct meeting *m, struct dial *d)
+{
+	bool answered;
+	enum dial_end end = checkin_at(j, m, d, &answered);
+
+	if (end == DIAL_OK && !answered && j->sent_on)
+		end = checkin_at(j, m, d, &answered);
 	return end;
 }
 
@@ -649,7 +668,11 @@ enum taut_status boot_create(struct boot **out, const struct taut_id *id, int ra
 	if (m.id.meet.naddr)
 		addr_text(text, &m.id.meet.addrs[0], m.id.meet.port);
 	snprintf(m.where, sizeof(m.where), "%s", text);
-	st = meet(out, &m);
+	st = rank ? TAUT_OK : desk_announce(&m, now_ns() + (uint64_t)timeout_ms * MS);
+	if (st)
+		service_drop();
+	else
+		st = meet(out, &m);
 	auth_wipe(&m.id, sizeof(m.id));
 	return st;
 }

@@ -40,7 +40,9 @@ struct join {
 	int timeout_ms;
 	const struct boot *parent; /* of a derived group, else NULL */
 	bool parent_failed;	   /* before this began, or it is to be left behind: no reason to end */
-	bool mute;		   /* what is at rank 0's address took the connection, but said nothing */
+	bool sent_on;		   /* from the process that made the id to rank 0, @top */
+	struct target top;
+	bool mute; /* what is at rank 0's address took the connection, but said nothing */
 };
 /* A failure of the parent group while a new one is derived from it ends the new one. */
 void join_check_parent(struct join *j);

@@ -29,11 +29,6 @@ static pthread_cond_t stopped = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_ulong rejected;
 
-struct id_hold {
-	struct id_hold *next;
-	uint8_t key[KEY_BYTES];
-};
-
 unsigned long boot_rejected(void)
 {
 	return atomic_load_explicit(&rejected, memory_order_relaxed); /* a counter for people */
@@ -418,13 +413,23 @@ void service_drop(void)
 	pthread_mutex_unlock(&boot_lock);
 }
 
-enum taut_status service_hold_id(const uint8_t key[KEY_BYTES])
+struct id_hold *service_find_id(const uint8_t key[KEY_BYTES])
+{
+	struct id_hold *h = service->holds;
+
+	while (h && memcmp(h->key, key, KEY_BYTES))
+		h = h->next;
+	return h;
+}
+
+enum taut_status service_hold_id(const uint8_t key[KEY_BYTES], const uint8_t secret[SECRET_BYTES])
 {
 	struct id_hold *h = mem_calloc(1, sizeof(*h));
 
 	if (!h)
 		return fail(TAUT_ERR_NOMEM, "an id");
 	memcpy(h->key, key, KEY_BYTES);
+	memcpy(h->secret, secret, SECRET_BYTES);
 	pthread_mutex_lock(&boot_lock);
 	h->next = service->holds;
 	service->holds = h;
@@ -444,7 +449,9 @@ void service_take_id(const uint8_t key[KEY_BYTES])
 	if (found)
 		*p = found->next;
 	pthread_mutex_unlock(&boot_lock);
+	if (!found)
+		return;
+	auth_wipe(found->secret, SECRET_BYTES);
 	mem_free(found);
-	if (found)
-		service_drop();
+	service_drop();
 }

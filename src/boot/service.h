@@ -20,10 +20,19 @@
 #include "boot/addr.h"
 #include "boot/boot.h"
 #include "boot/frame.h"
+#include "boot/table.h"
 
 struct group;
 struct dial;
 struct call;
+
+/* An id that was made here, until rank 0 of its group has joined here. */
+struct id_hold {
+	struct id_hold *next;
+	uint8_t key[KEY_BYTES], secret[SECRET_BYTES];
+	bool elsewhere;	   /* rank 0 is in another process, */
+	struct record top; /* this one */
+};
 
 extern pthread_mutex_t boot_lock;
 
@@ -96,10 +105,11 @@ extern struct service *service; /* of this process; NULL when there is none */
 enum taut_status service_hold(const struct config *cfg);
 void service_drop(void);
 /* An id made here keeps the service up until rank 0 of that group takes over. */
-enum taut_status service_hold_id(const uint8_t key[KEY_BYTES]);
+enum taut_status service_hold_id(const uint8_t key[KEY_BYTES], const uint8_t secret[SECRET_BYTES]);
 void service_take_id(const uint8_t key[KEY_BYTES]);
 
 /* All below: lock held. */
+struct id_hold *service_find_id(const uint8_t key[KEY_BYTES]);
 /* A listener of its own for a rendezvous, on @port or (not "") on the abstract Unix socket
  * @name; closed with service_unlisten(). @setting is @text, for errors. */
 enum taut_status service_listen(struct listener **out, uint16_t port, const char *name, const char *setting,
