@@ -124,8 +124,8 @@ TAUT_API const char *taut_op_name(enum taut_op op);
 
 /* --- Communicators --- */
 
-/* Make a new id whose meeting point is this process: it must live until all have joined. It is mostly rank 0, but may be
- * another rank or none: then it sends the others on to rank 0. */
+/* Make a new id whose meeting point is this process: it must live until all have joined. It is mostly rank 0, but may
+ * be another rank or none: then it sends the others on to rank 0. */
 TAUT_API enum taut_status taut_id_create(struct taut_id *out);
 TAUT_API enum taut_status taut_id_to_text(char out[TAUT_ID_TEXT_BYTES], const struct taut_id *id);
 TAUT_API enum taut_status taut_id_from_text(struct taut_id *out, const char *text);
