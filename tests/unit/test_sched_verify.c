@@ -6,8 +6,12 @@
 
 #ifdef __SANITIZE_THREAD__
 #define MOST 20 /* nothing here has threads, and the thread sanitizer makes it slow */
+#define LARGE 1
+#define MOST_LAYOUTS 9
 #else
 #define MOST 64
+#define LARGE 4
+#define MOST_LAYOUTS 17
 #endif
 
 static bool full;
@@ -97,7 +101,7 @@ static void large_groups_are_right(void **state)
 	(void)state;
 	for (int i = 0; sched_algos[i]; i++)
 		for (int coll = 0; coll < COLL_COUNT; coll++)
-			for (int k = 0; k < 4; k++) {
+			for (int k = 0; k < LARGE; k++) {
 				int n = sizes[k];
 				struct sched_req req = { .coll = coll, .nranks = n, .root = n / 3 };
 
@@ -166,7 +170,7 @@ static void verify_two_level(struct sched_req req, int n, int nodes, enum layout
 
 static void two_levels_are_right_on_any_layout(void **state)
 {
-	int top = full ? 40 : 17;
+	int top = full ? 40 : MOST_LAYOUTS;
 
 	(void)state;
 	for (int coll = 0; coll < COLL_COUNT; coll++)
@@ -196,6 +200,8 @@ static void two_levels_take_any_pair_of_families(void **state)
 
 				fitting += sched_algo_fits(sched_algo_find("two_level"), &req);
 				verify_two_level(req, 11, 3, layout);
+				if (LARGE == 1)
+					continue;
 				verify_two_level(req, 12, 4, layout);
 				verify_two_level(req, 13, 5, layout);
 			}
