@@ -125,10 +125,11 @@ enum taut_status boot_create_env(struct boot **out, const struct boot_env *env, 
 enum taut_status boot_derive(struct boot **out, struct boot *parent, const int *ranks, int size, uint64_t tag,
 			     int timeout_ms, const struct boot_callbacks *cb);
 /* The survivors of @parent, whatever its state: the lowest rank that answers collects
- * them; all get the same list (ranks of @parent, ascending) in *@ranks (freed by the caller with mem_free). Ranks in
+ * them; all get the same list (ranks of @parent, ascending) in *@ranks (freed by the caller with mem_free). *@number
+ * tells two equal lists apart: it is the collector's, as ranks may have been in different ones before. Ranks in
  * @exclude are left out. Called by survivors only, blocks at most @timeout_ms. */
-enum taut_status boot_survivors(int **ranks, int *count, struct boot *parent, const int *exclude, int nexclude,
-				int timeout_ms);
+enum taut_status boot_survivors(int **ranks, int *count, uint32_t *number, struct boot *parent, const int *exclude,
+				int nexclude, int timeout_ms);
 /* Tells the tree that this rank leaves in order, so that it is not taken for dead. */
 void boot_close(struct boot *b);
 

@@ -29,7 +29,7 @@ enum frame_type {
 	FRAME_QUERY,  /* up: u64 call */
 	FRAME_ASK,    /* down: u32 question, u64 call */
 	FRAME_ANSWER, /* up: u32 question, entries */
-	FRAME_LIST,   /* u32 ranks that survive */
+	FRAME_LIST,   /* u32 number of the list, u32 ranks that survive */
 };
 
 /* What a connection is for; part of the hello and of both proofs. */

@@ -88,6 +88,7 @@ struct boot {
 	struct query query;
 	struct survivor *survivors;
 	int nsurvivors;
+	uint32_t nlists; /* of survivors, that this rank collected */
 	uint64_t mend_at;
 	int heir;
 };

@@ -28,6 +28,7 @@ struct census {
 	uint8_t *fate; /* by rank */
 	int *list;
 	int count;
+	uint32_t number; /* of the list, given by the rank that collected it */
 };
 
 /* --- The side of the rank that collects; lock held --- */
@@ -83,11 +84,12 @@ void survivors_refuse(struct boot *b, enum taut_status st, const char *why)
 }
 
 /* To all that wait here; one who is not on the list learns that from it. */
-static void send_list(struct boot *b, const int *list, int count)
+static void send_list(struct boot *b, uint32_t number, const int *list, int count)
 {
 	struct buf f = { 0 };
 	size_t at = frame_begin(&f, FRAME_LIST);
 
+	buf_u32(&f, number);
 	for (int i = 0; i < count; i++)
 		buf_u32(&f, (uint32_t)list[i]);
 	frame_end(&f, at);
@@ -186,7 +188,8 @@ static enum taut_status collect(struct census *n)
 	for (int r = 0; r < b->g->size; r++)
 		if (n->fate[r] == FATE_HERE)
 			n->list[n->count++] = r;
-	send_list(b, n->list, n->count);
+	n->number = ++b->nlists;
+	send_list(b, n->number, n->list, n->count);
 	return TAUT_OK;
 }
 
@@ -214,6 +217,17 @@ static int get(int fd, void *out, size_t len, uint64_t deadline)
 	return 1;
 }
 
+static int get_u32(int fd, uint32_t *out, uint64_t deadline)
+{
+	uint8_t bytes[4];
+	struct reader r = { .at = bytes, .left = sizeof(bytes) };
+	int got = get(fd, bytes, sizeof(bytes), deadline);
+
+	if (got > 0)
+		*out = rd_u32(&r);
+	return got;
+}
+
 enum verdict { VERDICT_LATE = -2, VERDICT_FAILED = -1, VERDICT_GONE, VERDICT_LIST };
 
 /* The collector's sentence. */
@@ -236,7 +250,7 @@ static enum verdict get_refusal(const struct frame *f, int fd, uint64_t deadline
 
 static enum verdict get_list(struct census *n, int fd, enum taut_status *st)
 {
-	uint8_t head[FRAME_HEADER], bytes[4];
+	uint8_t head[FRAME_HEADER];
 	struct frame f;
 	int got = get(fd, head, sizeof(head), n->deadline);
 
@@ -246,18 +260,18 @@ static enum verdict get_list(struct census *n, int fd, enum taut_status *st)
 		return VERDICT_GONE;
 	if (f.type == FRAME_REJECT)
 		return get_refusal(&f, fd, n->deadline, st);
-	if (f.type != FRAME_LIST || f.len / 4 > (size_t)n->b->g->size)
+	if (f.type != FRAME_LIST || f.len < 4 || f.len / 4 - 1 > (size_t)n->b->g->size)
 		return VERDICT_GONE;
+	got = get_u32(fd, &n->number, n->deadline);
 	n->count = 0;
-	for (size_t i = 0; i < f.len / 4; i++) {
-		struct reader r = { .at = bytes, .left = 4 };
+	for (size_t i = 1; got > 0 && i < f.len / 4; i++) {
+		uint32_t rank;
 
-		got = get(fd, bytes, 4, n->deadline);
-		if (got <= 0)
-			return got ? VERDICT_LATE : VERDICT_GONE;
-		n->list[n->count++] = (int)rd_u32(&r);
+		got = get_u32(fd, &rank, n->deadline);
+		if (got > 0)
+			n->list[n->count++] = (int)rank;
 	}
-	return VERDICT_LIST;
+	return got > 0 ? VERDICT_LIST : got ? VERDICT_LATE : VERDICT_GONE;
 }
 
 static bool listed(const struct census *n, int rank)
@@ -333,7 +347,7 @@ static enum taut_status census(struct census *n)
 			return st;
 		}
 		if (v == VERDICT_LIST) {
-			send_list(n->b, n->list, n->count); /* for those who took this rank for the lowest */
+			send_list(n->b, n->number, n->list, n->count); /* for those who took this rank for the lowest */
 			return TAUT_OK;
 		}
 		n->fate[r] = FATE_DEAD;
@@ -352,8 +366,8 @@ static void prepare(struct census *n, const int *exclude, int nexclude)
 			n->fate[exclude[i]] = FATE_EXCLUDED;
 }
 
-enum taut_status boot_survivors(int **ranks, int *count, struct boot *parent, const int *exclude, int nexclude,
-				int timeout_ms)
+enum taut_status boot_survivors(int **ranks, int *count, uint32_t *number, struct boot *parent, const int *exclude,
+				int nexclude, int timeout_ms)
 {
 	struct census n = { .b = parent, .timeout_ms = timeout_ms };
 	enum taut_status st;
@@ -376,6 +390,7 @@ enum taut_status boot_survivors(int **ranks, int *count, struct boot *parent, co
 	if (!st) {
 		*ranks = n.list;
 		*count = n.count;
+		*number = n.number;
 		n.list = NULL;
 	}
 out:

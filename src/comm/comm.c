@@ -691,6 +691,7 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 {
 	enum taut_status st = check_opts("taut_comm_shrink", out, opts);
 	int *ranks, count;
+	uint32_t number;
 
 	if (st)
 		return st;
@@ -699,13 +700,12 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 	for (int i = 0; opts && i < opts->num_exclude; i++)
 		if (opts->exclude[i] == comm->rank)
 			return fail(TAUT_ERR_ARG, "taut_comm_shrink: rank %d is itself in opts->exclude", comm->rank);
-	st = boot_survivors(&ranks, &count, comm->boot, opts ? opts->exclude : NULL, opts ? opts->num_exclude : 0,
-			    timeout_of(comm, opts));
+	st = boot_survivors(&ranks, &count, &number, comm->boot, opts ? opts->exclude : NULL,
+			    opts ? opts->num_exclude : 0, timeout_of(comm, opts));
 	if (st)
 		return st;
-	/* The list itself goes into the new group's key; the number tells two shrinks apart. It does not
-	 * count the splits: the ranks may have failed in different ones. */
-	st = derive(out, comm, ranks, count, BOOT_TAG_SURVIVORS | ++comm->shrinks, opts);
+	/* The list itself goes into the new group's key; the number tells two shrinks to one list apart. */
+	st = derive(out, comm, ranks, count, BOOT_TAG_SURVIVORS | number, opts);
 	mem_free(ranks);
 	return st;
 }

@@ -153,7 +153,6 @@ struct taut_comm {
 	unsigned char **peer_in, **peer_out;
 	unsigned char barrier_out;
 	uint64_t derived; /* groups made from this one by all */
-	uint64_t shrinks; /* and by survivors */
 };
 
 /* --- comm.c --- */

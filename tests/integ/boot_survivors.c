@@ -26,12 +26,13 @@ static void check_list(const int *ranks, int n)
 static void go_on(struct boot *b, int rank)
 {
 	int exclude[SIZE], nexclude = 0, *ranks = NULL, n = 0, all[SIZE];
+	uint32_t number = 0;
 	struct boot *d = NULL;
 
 	for (int r = 0; r < SIZE; r++)
 		if (bit(excluded, r))
 			exclude[nexclude++] = r;
-	CHECK(boot_survivors(&ranks, &n, b, exclude, nexclude, 10000) == TAUT_OK);
+	CHECK(boot_survivors(&ranks, &n, &number, b, exclude, nexclude, 10000) == TAUT_OK);
 	if (!ranks)
 		return;
 	check_list(ranks, n);
@@ -107,13 +108,14 @@ static int silent(int rank)
 	struct config cfg = test_config();
 	struct boot *b = NULL;
 	int *ranks = NULL, n;
+	uint32_t number;
 
 	share_id(rank, &cfg);
 	CHECK(boot_create(&b, &page->id, rank, 4, 20000, &cfg, NULL) == TAUT_OK);
 	if (rank == 2) {
 		wait_counter(0, 3);
 	} else {
-		CHECK(boot_survivors(&ranks, &n, b, NULL, 0, 4000) == TAUT_ERR_TIMEOUT);
+		CHECK(boot_survivors(&ranks, &n, &number, b, NULL, 0, 4000) == TAUT_ERR_TIMEOUT);
 		CHECK(strstr(taut_error_message(),
 			     "1 of 4 ranks live, but did not ask for the survivors within 4000 ms: 2"));
 		atomic_fetch_add(&page->counter[0], 1);

@@ -175,6 +175,29 @@ static void run_dying(int rank, int size, void *arg)
 	taut_comm_destroy(comm);
 }
 
+/* Each time others are left out, and then the same again: ranks have been in different numbers of shrinks before. */
+static void run_in_turns(int rank, int size, void *arg)
+{
+	static const unsigned excluded[] = { 1 << 3, 1 << 0 | 1 << 2, 1 << 3, 1 << 0, 1 << 3, 0 };
+	struct taut_comm *comm = join_all(rank, size);
+
+	(void)arg;
+	for (int i = 0; i < 6; i++) {
+		unsigned members = ((1u << size) - 1) & ~excluded[i];
+		struct taut_comm *less;
+
+		if (members >> rank & 1) {
+			less = shrink(comm, excluded[i], size);
+			if (!less)
+				exit(1);
+			check_group(less, members, rank, size);
+			taut_comm_destroy(less);
+		}
+		CHECK(all_reduce_ok(comm, rank, size));
+	}
+	taut_comm_destroy(comm);
+}
+
 static void bad_arguments(int rank, int size, void *arg)
 {
 	struct taut_comm *comm = join_all(rank, size), *out;
@@ -222,6 +245,8 @@ int main(void)
 		one(trials[i]);
 	start(5, run_dying, NULL);
 	finish(5, 0xf, "one after the other dies");
+	start(4, run_in_turns, NULL);
+	finish(4, 0, "others left out each time");
 	start(2, bad_arguments, NULL);
 	finish(2, 0, "bad arguments");
 	printf("shrink: %s\n", failures ? "FAILED" : "ok");
