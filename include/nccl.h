@@ -183,10 +183,12 @@ TAUT_NCCL(ncclResult_t, ncclCommShrink,
 TAUT_NCCL(ncclResult_t, ncclCommFinalize, (ncclComm_t comm))
 TAUT_NCCL(ncclResult_t, ncclCommDestroy, (ncclComm_t comm))
 TAUT_NCCL(ncclResult_t, ncclCommAbort, (ncclComm_t comm))
+/* Ends the calls that run on @comm, on every rank; here later ones are ncclInvalidUsage. ncclCommShrink() and
+ * ncclCommSplit() make new ones of it. */
 TAUT_NCCL(ncclResult_t, ncclCommRevoke, (ncclComm_t comm, int revokeFlags))
 TAUT_NCCL(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t *asyncError))
 TAUT_NCCL(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int *count))
-/* 0 where the ranks have no GPU. */
+/* Where the ranks have no GPU: the number that ncclCommInitAll() gave, else 0. */
 TAUT_NCCL(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int *device))
 TAUT_NCCL(ncclResult_t, ncclCommUserRank, (const ncclComm_t comm, int *rank))
 

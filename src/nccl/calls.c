@@ -23,6 +23,11 @@ struct call {
 
 static ncclResult_t check(const struct call *c)
 {
+	if (atomic_load(&c->comm->revoked))
+		return nccl_fail(c->comm, ncclInvalidUsage,
+				 "%s: the communicator was revoked: make a new one, by ncclCommShrink() or "
+				 "ncclCommSplit() from it",
+				 c->name);
 	if ((unsigned)c->type >= ncclNumTypes)
 		return nccl_fail(c->comm, ncclInvalidArgument, "%s: datatype is %d, wanted: 0 to %d", c->name,
 				 (int)c->type, ncclNumTypes - 1);

@@ -60,7 +60,7 @@ ncclResult_t nccl_hold(struct ncclComm *comm, const char *call)
 	return ncclSuccess;
 }
 
-static ncclResult_t check_ready(struct ncclComm *comm, const char *call)
+static ncclResult_t check_made(struct ncclComm *comm, const char *call)
 {
 	int state = atomic_load(&comm->state);
 
@@ -72,20 +72,29 @@ static ncclResult_t check_ready(struct ncclComm *comm, const char *call)
 	if (state)
 		return nccl_fail(comm, (ncclResult_t)state, "%s: the communicator could not be made: %.800s", call,
 				 comm->text);
-	if (comm->finalized)
-		return nccl_fail(comm, ncclInvalidUsage, "%s: the communicator was finalized", call);
 	return ncclSuccess;
 }
 
-ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call)
+static ncclResult_t hold_made(struct ncclComm *comm, const char *call)
 {
 	ncclResult_t r = nccl_hold(comm, call);
 
 	if (r)
 		return r;
-	r = check_ready(comm, call);
+	r = check_made(comm, call);
 	if (r)
 		nccl_drop(comm);
+	return r;
+}
+
+ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call)
+{
+	ncclResult_t r = hold_made(comm, call);
+
+	if (r || !comm->finalized)
+		return r;
+	r = nccl_fail(comm, ncclInvalidUsage, "%s: the communicator was finalized", call);
+	nccl_drop(comm);
 	return r;
 }
 
@@ -98,6 +107,7 @@ void nccl_drop(struct ncclComm *comm)
 		gpu_home_leave(&comm->home);
 	}
 	gpu_home_cleanup(&comm->home);
+	nccl_forget(comm);
 	pthread_mutex_destroy(&comm->lock);
 	comm->magic = 0;
 	mem_free(comm);
@@ -108,7 +118,7 @@ static ncclResult_t ask(ncclComm_t comm, const int *out, const char *call)
 {
 	if (!out)
 		return nccl_fail(NULL, ncclInvalidArgument, "%s: the place for the answer is NULL", call);
-	return nccl_hold_ready(comm, call);
+	return hold_made(comm, call);
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
@@ -157,7 +167,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 	if (r)
 		return r;
 	*asyncError = (ncclResult_t)atomic_load(&comm->state);
-	if (*asyncError == ncclSuccess)
+	/* What was revoked has nothing left that could fail. */
+	if (*asyncError == ncclSuccess && !atomic_load(&comm->revoked))
 		*asyncError = nccl_status(comm, taut_comm_status(comm->taut));
 	nccl_drop(comm);
 	return ncclSuccess;
@@ -167,13 +178,18 @@ PROFILED(ncclCommGetAsyncError);
 /* --- its end --- */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-	ncclResult_t r = nccl_hold(comm, "ncclCommFinalize");
+	ncclResult_t r;
 
+	if (!comm)
+		return ncclSuccess;
+	r = nccl_hold(comm, "ncclCommFinalize");
 	if (r)
 		return r;
-	if (comm->finalized)
-		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommFinalize: the communicator was finalized before");
-	comm->finalized = true; /* calls end on their streams without the library's doing */
+	if (comm->finalized || atomic_load(&comm->revoked))
+		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommFinalize: the communicator was %s before",
+			      comm->finalized ? "finalized" : "revoked");
+	else
+		comm->finalized = true; /* calls end on their streams without the library's doing */
 	nccl_drop(comm);
 	return r;
 }
@@ -228,12 +244,17 @@ PROFILED(ncclCommAbort);
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 {
-	ncclResult_t r = nccl_hold_ready(comm, "ncclCommRevoke");
+	ncclResult_t r;
 
+	if (!comm)
+		return ncclSuccess;
+	r = nccl_hold_ready(comm, "ncclCommRevoke");
 	if (r)
 		return r;
 	if (revokeFlags != NCCL_REVOKE_DEFAULT)
 		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d, wanted: 0", revokeFlags);
+	else if (atomic_exchange(&comm->revoked, true))
+		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommRevoke: the communicator was revoked before");
 	else
 		end_calls(comm);
 	nccl_drop(comm);

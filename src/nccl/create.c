@@ -255,8 +255,24 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
 PROFILED(ncclCommInitAll);
 
 /* --- from another one --- */
+
+/* No call goes over a revoked one any more: it is a copy that is split. */
+static enum taut_status split_copy(struct taut_comm **out, const struct job *j, const struct taut_comm_opts *opts)
+{
+	struct taut_comm *copy;
+	enum taut_status st = taut_comm_shrink(&copy, j->parent->taut, opts);
+
+	if (st)
+		return st;
+	st = taut_comm_split(out, copy, j->color, j->key, opts);
+	taut_comm_destroy(copy);
+	return st;
+}
+
 static enum taut_status make_split(struct taut_comm **out, const struct job *j, const struct taut_comm_opts *opts)
 {
+	if (atomic_load(&j->parent->revoked))
+		return split_copy(out, j, opts);
 	return taut_comm_split(out, j->parent->taut, j->color, j->key, opts);
 }
 

@@ -10,12 +10,10 @@
 
 /* One registration; a window is one too. */
 struct registered {
-	uint64_t magic;
-	struct ncclComm *comm;
+	struct registered *next; /* of the communicator */
 	void *buff;
 	size_t size;
 };
-#define REGISTERED_MAGIC 0x7461757472656721ull
 
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 {
@@ -52,7 +50,10 @@ static ncclResult_t enter(struct registered **out, struct ncclComm *comm, void *
 	g = mem_calloc(1, sizeof(*g));
 	if (!g)
 		return nccl_fail(comm, ncclSystemError, "%s: no memory for a registration", call);
-	*g = (struct registered){ REGISTERED_MAGIC, comm, buff, size };
+	pthread_mutex_lock(&comm->lock);
+	*g = (struct registered){ comm->registered, buff, size };
+	comm->registered = g;
+	pthread_mutex_unlock(&comm->lock);
 	log_info(LOG_WIRE, "%s: %zu bytes at %p: noted (taut shares what it can at first sight)", call, size, buff);
 	*out = g;
 	return ncclSuccess;
@@ -60,14 +61,33 @@ static ncclResult_t enter(struct registered **out, struct ncclComm *comm, void *
 
 static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const char *call)
 {
+	struct registered **at = &comm->registered;
+	bool found;
+
 	if (!g)
 		return ncclSuccess;
-	if (g->magic != REGISTERED_MAGIC || g->comm != comm)
+	pthread_mutex_lock(&comm->lock);
+	while (*at && *at != g)
+		at = &(*at)->next;
+	found = *at;
+	if (found)
+		*at = g->next;
+	pthread_mutex_unlock(&comm->lock);
+	if (!found)
 		return nccl_fail(comm, ncclInvalidArgument, "%s: %p is no registration of this communicator", call,
 				 (void *)g);
-	g->magic = 0;
 	mem_free(g);
 	return ncclSuccess;
+}
+
+void nccl_forget(struct ncclComm *comm)
+{
+	while (comm->registered) {
+		struct registered *g = comm->registered;
+
+		comm->registered = g->next;
+		mem_free(g);
+	}
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)

@@ -23,11 +23,13 @@ struct ncclComm {
 	struct gpu_home home;
 	int rank, nranks;
 	bool blocking, finalized;
+	_Atomic bool revoked;
 	_Atomic int state; /* ncclResult_t of its making; what it wrote is seen by who has read ncclSuccess here */
 	_Atomic int users; /* the handle, calls, and who makes it: the last one frees */
 	char name[64];
-	pthread_mutex_t lock; /* text */
+	pthread_mutex_t lock; /* text, registered */
 	char text[1024];      /* of the last failure */
+	struct registered *registered;
 };
 
 /* Defines pNAME as another name of the function just defined. */
@@ -85,6 +87,10 @@ void nccl_group_add(struct job *j);
 void nccl_group_spoil(ncclResult_t r);
 /* Holds @comm until the group has ended: nccl_drop() is the group's. */
 void nccl_group_keep(struct ncclComm *comm);
+
+/* --- memory.c --- */
+/* What the program has left registered. */
+void nccl_forget(struct ncclComm *comm);
 
 /* --- lines.c: what NCCL's users look for in the log --- */
 void line_start(const struct ncclComm *comm, const char *call);
