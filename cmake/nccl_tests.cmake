@@ -75,3 +75,15 @@ if(PYTHON3)
 else()
 	message(STATUS "nccl/replaces, symbols and needs are left out: no python3")
 endif()
+
+# The calls of nccl.h, as programs make them, on host memory: each file a program that knows nothing but the header.
+file(GLOB api_tests CONFIGURE_DEPENDS ${nccl_tests}/api_*.c)
+if(TAUT_SANITIZE STREQUAL "thread")
+	set(api_collectives_arguments 3) # half a minute for 5 ranks, whose threads do what those of 3 do
+endif()
+foreach(file ${api_tests})
+	get_filename_component(name ${file} NAME_WE)
+	nccl_program(${name} ${file})
+	target_link_libraries(nccl_${name} PRIVATE nccl Threads::Threads)
+	nccl_test(${name} nccl_${name} ${${name}_arguments})
+endforeach()
