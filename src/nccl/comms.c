@@ -166,7 +166,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 	r = nccl_hold(comm, "ncclCommGetAsyncError");
 	if (r)
 		return r;
-	*asyncError = (ncclResult_t)atomic_load(&comm->state);
+	*asyncError = atomic_load(&comm->making) ? ncclInProgress : (ncclResult_t)atomic_load(&comm->state);
 	/* What was revoked has nothing left that could fail. */
 	if (*asyncError == ncclSuccess && !atomic_load(&comm->revoked))
 		*asyncError = nccl_status(comm, taut_comm_status(comm->taut));

@@ -95,6 +95,8 @@ static void *run_apart(void *arg)
 	struct ncclComm *comm = j->comm;
 
 	job_run(j);
+	if (j->parent)
+		atomic_fetch_sub(&j->parent->making, 1);
 	if (j->outside)
 		nccl_drop(comm);
 	job_free(j);
@@ -109,12 +111,16 @@ static ncclResult_t start_apart(struct job *j)
 	int err;
 
 	atomic_fetch_add(&j->comm->users, 1);
+	if (j->parent)
+		atomic_fetch_add(&j->parent->making, 1);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&j->thread, &attr, run_apart, j);
 	pthread_attr_destroy(&attr);
 	if (!err)
 		return ncclInProgress;
+	if (j->parent)
+		atomic_fetch_sub(&j->parent->making, 1);
 	nccl_drop(j->comm);
 	j->result = nccl_fail(j->parent, ncclSystemError, "a thread that makes a communicator: %s", strerror(err));
 	return job_end(j);

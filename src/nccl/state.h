@@ -25,7 +25,8 @@ struct ncclComm {
 	bool blocking, finalized;
 	_Atomic bool revoked;
 	_Atomic int state; /* ncclResult_t of its making; what it wrote is seen by who has read ncclSuccess here */
-	_Atomic int users; /* the handle, calls, and who makes it: the last one frees */
+	_Atomic int making; /* others that are made from this one without blocking */
+	_Atomic int users;  /* the handle, calls, and who makes it: the last one frees */
 	char name[64];
 	pthread_mutex_t lock; /* text, registered */
 	char text[1024];      /* of the last failure */
