@@ -8,6 +8,8 @@
 #include "comm/comm.h"
 #include "nccl/state.h"
 
+static bool host_only; /* written once, before any use */
+
 static void begin(void)
 {
 	struct config cfg;
@@ -15,6 +17,7 @@ static void begin(void)
 	log_set_form(LOG_FORM_NCCL);
 	if (config_load(&cfg))
 		return; /* the communicator's making says what is wrong */
+	host_only = cfg.device == DEVICE_HOST;
 	log_init(&cfg);
 	config_check_nccl_names();
 	config_cleanup(&cfg);
@@ -29,14 +32,8 @@ void nccl_begin(void)
 
 bool nccl_host_only(void)
 {
-	struct config cfg;
-	bool host;
-
-	if (config_load(&cfg))
-		return false; /* the communicator's making says what is wrong */
-	host = cfg.device == DEVICE_HOST;
-	config_cleanup(&cfg);
-	return host;
+	nccl_begin();
+	return host_only;
 }
 
 ncclResult_t ncclGetVersion(int *version)
@@ -70,7 +67,7 @@ static ncclResult_t check_made(struct ncclComm *comm, const char *call)
 				 "ncclSuccess",
 				 call);
 	if (state)
-		return nccl_fail(comm, (ncclResult_t)state, "%s: the communicator could not be made: %.800s", call,
+		return nccl_fail(NULL, (ncclResult_t)state, "%s: the communicator could not be made: %.800s", call,
 				 comm->text);
 	return ncclSuccess;
 }
@@ -87,7 +84,7 @@ static ncclResult_t hold_made(struct ncclComm *comm, const char *call)
 	return r;
 }
 
-ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call)
+static ncclResult_t hold_open(struct ncclComm *comm, const char *call)
 {
 	ncclResult_t r = hold_made(comm, call);
 
@@ -96,6 +93,25 @@ ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call)
 	r = nccl_fail(comm, ncclInvalidUsage, "%s: the communicator was finalized", call);
 	nccl_drop(comm);
 	return r;
+}
+
+ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call)
+{
+	ncclResult_t r = hold_open(comm, call);
+
+	if (r || !atomic_load(&comm->busy))
+		return r;
+	r = nccl_fail(comm, ncclInvalidArgument,
+		      "%s: another communicator is still being made from this one: wait until ncclCommGetAsyncError() "
+		      "says ncclSuccess",
+		      call);
+	nccl_drop(comm);
+	return r;
+}
+
+bool nccl_take(struct ncclComm *comm)
+{
+	return atomic_exchange(&comm->magic, 0) == COMM_MAGIC;
 }
 
 void nccl_drop(struct ncclComm *comm)
@@ -198,7 +214,8 @@ PROFILED(ncclCommFinalize);
 /* The handle is no more the user's; a call that still runs holds the rest until it returns. */
 static void give_up(struct ncclComm *comm)
 {
-	comm->magic = 0;
+	if (!nccl_take(comm))
+		return;
 	if (nccl_group_open())
 		nccl_group_keep(comm); /* the group's calls come first */
 	else
@@ -248,7 +265,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 
 	if (!comm)
 		return ncclSuccess;
-	r = nccl_hold_ready(comm, "ncclCommRevoke");
+	r = hold_open(comm, "ncclCommRevoke");
 	if (r)
 		return r;
 	if (revokeFlags != NCCL_REVOKE_DEFAULT)

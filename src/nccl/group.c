@@ -105,7 +105,7 @@ ncclResult_t ncclGroupEnd(void)
 	if (r)
 		jobs_cancel(jobs);
 	else
-		made = jobs_run(jobs);
+		made = jobs_run(jobs, group.nkept > 0);
 	if (made != ncclInProgress)
 		r = r ? r : made;
 	if (r)

@@ -8,25 +8,32 @@
 #include "comm/comm.h"
 #include "nccl/state.h"
 
-/* Once a process. */
+/* Once a process; at NCCL_DEBUG=VERSION and WARN, where rank 0 is. */
 static void line_version(int rank)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	char text[64];
 
-	if (atomic_flag_test_and_set(&said))
+	bool plain = config_nccl_version_wanted();
+
+	if ((plain && rank) || atomic_flag_test_and_set(&said))
 		return;
 	snprintf(text, sizeof(text), "NCCL version %d.%d.%d+taut%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
 		 TAUT_VERSION_MAJOR, TAUT_VERSION_MINOR, TAUT_VERSION_PATCH);
-	if (!config_nccl_version_wanted())
-		log_info(LOG_COMM, "%s", text);
-	else if (rank == 0)
+	if (plain)
 		log_plain(text);
+	else
+		log_info(LOG_COMM, "%s", text);
 }
 
-void line_start(const struct ncclComm *comm, const char *call)
+void line_start(const struct ncclComm *comm, const struct ncclComm *parent, const char *call)
 {
 	log_set_device(comm->home.device);
+	if (parent) { /* the ranks are not numbered yet */
+		log_info(LOG_COMM, "%s comm %p parent %p parentRank %d parentRanks %d cudaDev %d - Init START", call,
+			 (const void *)comm, (const void *)parent, parent->rank, parent->nranks, comm->home.device);
+		return;
+	}
 	line_version(comm->rank);
 	log_info(LOG_COMM, "%s comm %p rank %d nranks %d cudaDev %d - Init START", call, (const void *)comm, comm->rank,
 		 comm->nranks, comm->home.device);

@@ -23,7 +23,7 @@ ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *par
 	}
 	comm->magic = COMM_MAGIC;
 	comm->state = ncclInProgress;
-	comm->users = 1;
+	comm->users = 2; /* the handle, the job */
 	comm->blocking = config->blocking != 0;
 	pthread_mutex_init(&comm->lock, NULL);
 	if (config->commName)
@@ -39,6 +39,7 @@ ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *par
 
 void job_free(struct job *j)
 {
+	nccl_drop(j->comm);
 	nccl_drop(j->parent);
 	mem_free(j->exclude);
 	mem_free(j);
@@ -61,7 +62,7 @@ static void job_run(struct job *j)
 	struct ncclComm *comm = j->comm;
 	enum taut_status st = gpu_home_enter(&comm->home);
 
-	line_start(comm, j->call);
+	line_start(comm, j->parent, j->call);
 	if (!st) {
 		st = j->make(&comm->taut, j, &opts);
 		gpu_home_leave(&comm->home);
@@ -72,7 +73,11 @@ static void job_run(struct job *j)
 		line_complete(comm, j->call);
 	}
 	j->result = nccl_status(comm, st);
+	if (j->apart && j->parent)
+		atomic_fetch_sub(&j->parent->busy, 1);
 	atomic_store(&comm->state, j->result);
+	if (j->apart && j->parent)
+		atomic_fetch_sub(&j->parent->making, 1);
 }
 
 /* A handle that the user never got, or that is taken back. */
@@ -82,7 +87,8 @@ static ncclResult_t job_end(struct job *j)
 
 	if (!j->comm->taut) {
 		*j->out = NULL;
-		nccl_drop(j->comm);
+		if (nccl_take(j->comm)) /* else given up before */
+			nccl_drop(j->comm);
 	}
 	job_free(j);
 	return r;
@@ -91,39 +97,47 @@ static ncclResult_t job_end(struct job *j)
 /* --- one that does not block --- */
 static void *run_apart(void *arg)
 {
-	struct job *j = arg;
-	struct ncclComm *comm = j->comm;
+	struct job *next;
 
-	job_run(j);
-	if (j->parent)
-		atomic_fetch_sub(&j->parent->making, 1);
-	if (j->outside)
-		nccl_drop(comm);
-	job_free(j);
-	nccl_drop(comm);
+	for (struct job *j = arg; j; j = next) {
+		next = j->next;
+		job_run(j);
+		if (j->outside)
+			nccl_drop(j->comm);
+		job_free(j);
+	}
 	return NULL;
 }
 
-/* The handle, if there is one, stays with its user, whatever comes of it. */
-static ncclResult_t start_apart(struct job *j)
+static void mark_apart(struct job *chain, bool apart)
+{
+	for (struct job *j = chain; j; j = j->next) {
+		j->apart = apart;
+		if (!j->parent)
+			continue;
+		atomic_fetch_add(&j->parent->busy, apart ? 1 : -1);
+		atomic_fetch_add(&j->parent->making, apart ? 1 : -1);
+	}
+}
+
+/* The handles, where there are some, stay with their user, whatever comes of it. */
+static ncclResult_t start_apart(struct job *chain)
 {
 	pthread_attr_t attr;
+	pthread_t thread; /* not in @chain, which may be gone by then */
 	int err;
 
-	atomic_fetch_add(&j->comm->users, 1);
-	if (j->parent)
-		atomic_fetch_add(&j->parent->making, 1);
+	mark_apart(chain, true);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&j->thread, &attr, run_apart, j);
+	err = pthread_create(&thread, &attr, run_apart, chain);
 	pthread_attr_destroy(&attr);
 	if (!err)
 		return ncclInProgress;
-	if (j->parent)
-		atomic_fetch_sub(&j->parent->making, 1);
-	nccl_drop(j->comm);
-	j->result = nccl_fail(j->parent, ncclSystemError, "a thread that makes a communicator: %s", strerror(err));
-	return job_end(j);
+	mark_apart(chain, false);
+	nccl_fail(chain->parent, ncclSystemError, "a thread that makes a communicator: %s", strerror(err));
+	jobs_cancel(chain);
+	return ncclSystemError;
 }
 
 ncclResult_t job_start(struct job *j)
@@ -151,7 +165,7 @@ static struct job *take_chain(struct job **list)
 	for (at = list; chain->parent && *at;) {
 		struct job *j = *at;
 
-		if (j->parent != chain->parent || !j->comm->blocking) {
+		if (j->parent != chain->parent) {
 			at = &j->next;
 			continue;
 		}
@@ -196,21 +210,15 @@ static void start_chain(struct job *chain)
 		j->result = ncclSystemError;
 }
 
-static ncclResult_t run_chains(struct job *list)
+static ncclResult_t run_chains(struct job *chains)
 {
-	struct job *chains = NULL, **last = &chains;
 	ncclResult_t first = ncclSuccess;
 
-	while (list) {
-		struct job *chain = take_chain(&list);
-
-		*last = chain;
-		last = &chain->next_chain;
-		if (list)
+	for (struct job *chain = chains; chain; chain = chain->next_chain)
+		if (chain->next_chain)
 			start_chain(chain);
 		else
 			run_chain(chain); /* the last one needs no thread */
-	}
 	while (chains) {
 		struct job *chain = chains;
 		ncclResult_t r;
@@ -224,27 +232,42 @@ static ncclResult_t run_chains(struct job *list)
 	return first;
 }
 
-ncclResult_t jobs_run(struct job *list)
+static bool goes_on(const struct job *chain, bool calls)
 {
-	struct job **at = &list;
+	if (chain->parent && calls)
+		return false;
+	while (chain && !chain->comm->blocking)
+		chain = chain->next;
+	return !chain;
+}
+
+ncclResult_t jobs_run(struct job *list, bool calls)
+{
+	struct job *chains = NULL, **last = &chains;
 	ncclResult_t apart = ncclSuccess, r = ncclSuccess;
 
-	while (*at) {
-		struct job *j = *at;
+	while (list) {
+		struct job *chain = take_chain(&list);
 
-		if (j->comm->blocking) {
-			at = &j->next;
+		if (!goes_on(chain, calls)) {
+			*last = chain;
+			last = &chain->next_chain;
 			continue;
 		}
-		*at = j->next;
-		apart = start_apart(j);
+		apart = start_apart(chain);
 		r = apart == ncclInProgress ? r : apart;
 	}
-	if (list && !r)
-		r = run_chains(list);
-	else
-		jobs_cancel(list);
-	return r ? r : apart;
+	if (!r) {
+		r = run_chains(chains);
+		return r ? r : apart;
+	}
+	while (chains) {
+		struct job *chain = chains;
+
+		chains = chain->next_chain;
+		jobs_cancel(chain);
+	}
+	return r;
 }
 
 void jobs_cancel(struct job *list)

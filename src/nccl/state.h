@@ -18,15 +18,18 @@
 #define SIM_MAGIC 0x74685283u
 
 struct ncclComm {
-	uint64_t magic;		/* COMM_MAGIC while the handle is the user's */
+	_Atomic uint64_t magic; /* COMM_MAGIC while the handle is the user's */
 	struct taut_comm *taut; /* NULL: not made yet, or it could not be */
 	struct gpu_home home;
 	int rank, nranks;
-	bool blocking, finalized;
-	_Atomic bool revoked;
+	bool blocking;
+	_Atomic bool finalized, revoked;
 	_Atomic int state; /* ncclResult_t of its making; what it wrote is seen by who has read ncclSuccess here */
-	_Atomic int making; /* others that are made from this one without blocking */
-	_Atomic int users;  /* the handle, calls, and who makes it: the last one frees */
+	/* Others that are made from this one without blocking. Calls are refused while one is @busy, which ends just
+	 * before the other one says ncclSuccess; this one says so when @making has ended, just after: whichever the
+	 * program waits for, it can use both. */
+	_Atomic int busy, making;
+	_Atomic int users; /* the handle, calls, and the job that makes it: the last one frees */
 	char name[64];
 	pthread_mutex_t lock; /* text, registered */
 	char text[1024];      /* of the last failure */
@@ -54,13 +57,15 @@ ncclResult_t nccl_hold(struct ncclComm *comm, const char *call);
 /* The same, and it is made and can take calls. */
 ncclResult_t nccl_hold_ready(struct ncclComm *comm, const char *call);
 void nccl_drop(struct ncclComm *comm);
+/* Takes the handle from the user: true for the one caller that is to drop it. */
+bool nccl_take(struct ncclComm *comm);
 
 /* --- make.c: communicators are made by jobs, as they wait for other ranks --- */
 struct job {
 	struct job *next, *next_chain;
 	const char *call; /* the public one */
 	enum taut_status (*make)(struct taut_comm **out, const struct job *j, const struct taut_comm_opts *opts);
-	struct ncclComm *comm;	 /* to be made */
+	struct ncclComm *comm;	 /* to be made; held */
 	struct ncclComm *parent; /* held; NULL: none */
 	ncclComm_t *out;	 /* the user's */
 	ncclUniqueId id;
@@ -69,15 +74,16 @@ struct job {
 	bool outside; /* this rank will be in no new group: no handle */
 	ncclResult_t result;
 	pthread_t thread;
-	bool started;
+	bool started, apart;
 };
 /* @parent may be NULL; *@out has a blank communicator. */
 ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *parent, const ncclConfig_t *config);
 void job_free(struct job *j);
 /* Runs it, now, on a thread of its own, or at the end of this thread's group; @j is gone then. */
 ncclResult_t job_start(struct job *j);
-/* The jobs of a group, side by side: each may need another to come. First failure; ncclInProgress when they go on. */
-ncclResult_t jobs_run(struct job *list);
+/* The jobs of a group, side by side: each may need another to come. First failure; ncclInProgress when they go on,
+ * which those from a parent do not when @calls follow, as these may be on the parent. */
+ncclResult_t jobs_run(struct job *list, bool calls);
 /* They will not run. */
 void jobs_cancel(struct job *list);
 
@@ -94,7 +100,7 @@ void nccl_group_keep(struct ncclComm *comm);
 void nccl_forget(struct ncclComm *comm);
 
 /* --- lines.c: what NCCL's users look for in the log --- */
-void line_start(const struct ncclComm *comm, const char *call);
+void line_start(const struct ncclComm *comm, const struct ncclComm *parent, const char *call);
 void line_complete(const struct ncclComm *comm, const char *call);
 
 #endif

@@ -50,6 +50,7 @@ static int rank_main(int rank)
 	id = page->id;
 	if (rank == NOBODY) { /* lives as long as it is needed */
 		wait_counter(1, SIZE);
+		config_cleanup(&cfg);
 		return 0;
 	}
 	if (tampered && rank == 0)
@@ -66,6 +67,7 @@ static int rank_main(int rank)
 	atomic_fetch_add(&page->counter[1], 1);
 	wait_counter(1, SIZE);
 	boot_close(b);
+	config_cleanup(&cfg);
 	return 0;
 }
 
@@ -95,6 +97,7 @@ static int two_groups(int rank)
 	CHECK(a && b && boot_barrier(a) == TAUT_OK && boot_barrier(b) == TAUT_OK);
 	boot_close(a);
 	boot_close(b);
+	config_cleanup(&cfg);
 	return 0;
 }
 
@@ -104,11 +107,12 @@ static int maker_dies(int rank)
 	struct boot *b = NULL;
 
 	make_id(rank, &cfg);
-	if (rank == NOBODY)
-		return 0;
-	wait_counter(0, 1);
-	CHECK(boot_create(&b, &page->id, rank, SIZE, 20000, &cfg, NULL) == TAUT_ERR_PEER);
-	say(rank, taut_error_message());
+	if (rank != NOBODY) {
+		wait_counter(0, 1);
+		CHECK(boot_create(&b, &page->id, rank, SIZE, 20000, &cfg, NULL) == TAUT_ERR_PEER);
+		say(rank, taut_error_message());
+	}
+	config_cleanup(&cfg);
 	return 0;
 }
 
