@@ -438,9 +438,15 @@ static void coming_late(void)
 	snprintf(who, sizeof(who), "rank 2 (");
 	f = fdopen(fd, "r");
 	while (f && fgets(line, sizeof(line), f)) {
+		if (!strstr(line, "waits for")) { /* what else a busy machine gives cause to say */
+			fprintf(stderr, "said too: %s", line);
+			continue;
+		}
 		lines++;
-		CHECK(strstr(line, who) && strstr(line, "waits for") &&
-		      strstr(line, "all_reduce(count 3, int32, sum)"));
+		if (strstr(line, who) && strstr(line, "all_reduce(count 3, int32, sum)"))
+			continue;
+		fprintf(stderr, "rank 2 is late, but it was said: %s", line);
+		failures++;
 	}
 	CHECK(lines == 1);
 	if (f)

@@ -362,7 +362,7 @@ static int warnings_of_another(void)
 {
 	struct config cfg;
 	pid_t pid = fork();
-	int status;
+	int status = 0;
 
 	if (!pid) {
 		if (config_load(&cfg))
