@@ -105,18 +105,25 @@ static void park(struct conn *c)
 	conn_listen(c, false);
 }
 
-static bool can_go_on(const struct hello *h)
+/* Of the group that is here, or of the id that was made here; NULL: neither. */
+static const uint8_t *secret_for(const struct hello *h)
 {
-	return is_here(group_find(h->key), h) || desk_find(h);
+	struct group *g = group_find(h->key);
+	struct id_hold *id;
+
+	if (is_here(g, h))
+		return g->secret;
+	id = desk_find(h);
+	return id ? id->secret : NULL;
 }
 
 static void go_on(struct conn *c)
 {
-	struct group *g = group_find(c->hello.key);
+	const uint8_t *secret = secret_for(&c->hello);
 	char why[96];
 
-	if (can_go_on(&c->hello)) {
-		challenge(c, is_here(g, &c->hello) ? g->secret : desk_find(&c->hello)->secret);
+	if (secret) {
+		challenge(c, secret);
 	} else if (may_wait(c->hello.purpose)) {
 		park(c);
 	} else {
@@ -150,7 +157,7 @@ void accept_unpark(const uint8_t key[KEY_BYTES])
 
 	for (c = service->conns; c && service->nparked; c = next) {
 		next = c->next;
-		if (c->state == CONN_PARKED && !memcmp(c->hello.key, key, KEY_BYTES) && can_go_on(&c->hello)) {
+		if (c->state == CONN_PARKED && !memcmp(c->hello.key, key, KEY_BYTES) && secret_for(&c->hello)) {
 			conn_listen(c, true);
 			go_on(c);
 		}

@@ -413,13 +413,18 @@ void service_drop(void)
 	pthread_mutex_unlock(&boot_lock);
 }
 
+static struct id_hold **find_hold(const uint8_t key[KEY_BYTES])
+{
+	struct id_hold **p = &service->holds;
+
+	while (*p && memcmp((*p)->key, key, KEY_BYTES))
+		p = &(*p)->next;
+	return p;
+}
+
 struct id_hold *service_find_id(const uint8_t key[KEY_BYTES])
 {
-	struct id_hold *h = service->holds;
-
-	while (h && memcmp(h->key, key, KEY_BYTES))
-		h = h->next;
-	return h;
+	return *find_hold(key);
 }
 
 enum taut_status service_hold_id(const uint8_t key[KEY_BYTES], const uint8_t secret[SECRET_BYTES])
@@ -442,9 +447,7 @@ void service_take_id(const uint8_t key[KEY_BYTES])
 	struct id_hold **p, *found;
 
 	pthread_mutex_lock(&boot_lock);
-	p = &service->holds;
-	while (*p && memcmp((*p)->key, key, KEY_BYTES))
-		p = &(*p)->next;
+	p = find_hold(key);
 	found = *p;
 	if (found)
 		*p = found->next;
