@@ -30,10 +30,10 @@ void nccl_begin(void)
 	pthread_once(&once, begin);
 }
 
-bool nccl_host_only(void)
+int nccl_gpus(void)
 {
 	nccl_begin();
-	return host_only;
+	return host_only ? 0 : gpu_count();
 }
 
 ncclResult_t ncclGetVersion(int *version)

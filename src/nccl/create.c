@@ -131,7 +131,7 @@ static ncclResult_t check_member(const struct member *m, const ncclComm_t *out)
 static enum taut_status find_home(struct gpu_home *out, int device)
 {
 	*out = (struct gpu_home){ .device = device < 0 ? 0 : device };
-	if (nccl_host_only() || !gpu_count())
+	if (!nccl_gpus())
 		return TAUT_OK;
 	return device < 0 ? gpu_home_here(out) : gpu_home_on(out, device);
 }
@@ -151,8 +151,7 @@ static ncclResult_t start_member(ncclComm_t *out, const struct member *m, const 
 	r = nccl_status(NULL, find_home(&j->comm->home, m->device));
 	if (!r)
 		return job_start(j);
-	nccl_drop(j->comm);
-	job_free(j);
+	job_discard(j);
 	return r;
 }
 
@@ -202,7 +201,7 @@ PROFILED(ncclCommInitRankScalable);
 /* --- all ranks of one process --- */
 static ncclResult_t check_devices(int ndev, const int *devlist)
 {
-	int have = nccl_host_only() ? 0 : gpu_count();
+	int have = nccl_gpus();
 
 	for (int i = 0; devlist && i < ndev; i++) {
 		if (devlist[i] < 0 || (have && devlist[i] >= have))
@@ -223,15 +222,14 @@ static ncclResult_t check_devices(int ndev, const int *devlist)
 static ncclResult_t join_all(ncclComm_t *comm, int ndev, const int *devlist)
 {
 	ncclUniqueId id;
-	ncclResult_t r = ncclGetUniqueId(&id), end;
+	ncclResult_t r = ncclGetUniqueId(&id);
 
 	if (r)
 		return r;
 	ncclGroupStart();
 	for (int i = 0; i < ndev; i++)
 		join(&comm[i], &(struct member){ "ncclCommInitAll", i, ndev, devlist ? devlist[i] : i, &id, NULL });
-	end = ncclGroupEnd();
-	return end;
+	return ncclGroupEnd();
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
@@ -299,8 +297,7 @@ static ncclResult_t derive(struct job **out, ncclComm_t *newcomm, struct ncclCom
 	r = nccl_status(parent, gpu_home_of(&(*out)->comm->home, &parent->home));
 	if (!r)
 		return ncclSuccess;
-	nccl_drop((*out)->comm);
-	job_free(*out);
+	job_discard(*out);
 	return r;
 }
 
@@ -375,8 +372,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
 	j->make = make_shrunk;
 	j->exclude = mem_calloc((size_t)excludeRanksCount, sizeof(*j->exclude));
 	if (!j->exclude) {
-		nccl_drop(j->comm);
-		job_free(j);
+		job_discard(j);
 		return derived(comm, nccl_fail(comm, ncclSystemError,
 					       "ncclCommShrink: no memory for a list of %d ranks", excludeRanksCount));
 	}

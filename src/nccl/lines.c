@@ -12,9 +12,8 @@
 static void line_version(int rank)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	char text[64];
-
 	bool plain = config_nccl_version_wanted();
+	char text[64];
 
 	if ((plain && rank) || atomic_flag_test_and_set(&said))
 		return;

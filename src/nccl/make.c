@@ -37,12 +37,18 @@ ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *par
 	return ncclSuccess;
 }
 
-void job_free(struct job *j)
+static void job_free(struct job *j)
 {
 	nccl_drop(j->comm);
 	nccl_drop(j->parent);
 	mem_free(j->exclude);
 	mem_free(j);
+}
+
+void job_discard(struct job *j)
+{
+	nccl_drop(j->comm);
+	job_free(j);
 }
 
 static struct taut_comm_opts options_of(const struct job *j)

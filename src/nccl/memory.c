@@ -23,7 +23,7 @@ ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 	*ptr = NULL;
 	if (!size)
 		return ncclSuccess;
-	if (!nccl_host_only() && gpu_count())
+	if (nccl_gpus())
 		return nccl_status(NULL, gpu_mem_get(ptr, size));
 	*ptr = mem_aligned(PAGE, size);
 	return *ptr ? ncclSuccess : nccl_fail(NULL, ncclSystemError, "ncclMemAlloc: no memory for %zu bytes", size);

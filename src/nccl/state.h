@@ -50,8 +50,8 @@ ncclResult_t nccl_status(struct ncclComm *comm, enum taut_status st);
 /* --- comms.c --- */
 /* The first public call of this process: how lines look, and what is said once. */
 void nccl_begin(void);
-/* Has the user said that there is only host memory (TAUT_DEVICE)? */
-bool nccl_host_only(void);
+/* GPUs to work on: none where the user has said that there is only host memory (TAUT_DEVICE). */
+int nccl_gpus(void);
 /* ncclSuccess when @comm is one, and then @call holds it until nccl_drop(). */
 ncclResult_t nccl_hold(struct ncclComm *comm, const char *call);
 /* The same, and it is made and can take calls. */
@@ -78,7 +78,8 @@ struct job {
 };
 /* @parent may be NULL; *@out has a blank communicator. */
 ncclResult_t job_create(struct job **out, const char *call, struct ncclComm *parent, const ncclConfig_t *config);
-void job_free(struct job *j);
+/* One that was not started; its handle is gone too. */
+void job_discard(struct job *j);
 /* Runs it, now, on a thread of its own, or at the end of this thread's group; @j is gone then. */
 ncclResult_t job_start(struct job *j);
 /* The jobs of a group, side by side: each may need another to come. First failure; ncclInProgress when they go on,
