@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <taut/taut.h>
 
@@ -62,15 +63,29 @@ static void by_taut_run(char *self)
 	CHECK(r->code == 0 && count(r->err, "did you mean TAUT_SLOT_BYTES?") == 2); /* taut run, and rank 0 */
 }
 
-static int free_port(void)
+static bool is_free(int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	bool ok;
 
-	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&a, len) && !getsockname(fd, (struct sockaddr *)&a, &len));
+	a.sin_port = htons((uint16_t)port);
+	CHECK(fd >= 0);
+	ok = !bind(fd, (struct sockaddr *)&a, sizeof(a));
 	close(fd);
-	return ntohs(a.sin_port);
+	return ok;
+}
+
+/* And so is the next one, where torchrun's ranks meet. Below those that the kernel gives to tests that run beside this
+ * one. */
+static int free_port(void)
+{
+	static int next;
+	int port = 12000 + (getpid() + next) % 8000;
+
+	for (next += 2; !is_free(port) || !is_free(port + 1); next += 2)
+		port = 12000 + (getpid() + next) % 8000;
+	return port;
 }
 
 /* @form: variables of a rank, with %d for its rank, %d for a port, %d for the process id. */
