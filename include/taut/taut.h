@@ -206,7 +206,7 @@ TAUT_API enum taut_status taut_gather(const void *in, void *out, size_t count, e
 /* Root's @in has size * @count elements. In place on root: @out == @in + root * count. */
 TAUT_API enum taut_status taut_scatter(const void *in, void *out, size_t count, enum taut_type type, int root,
 				       struct taut_comm *comm, void *stream);
-/* Block r of @in goes to rank r; block s of @out comes from rank s; @count elements each. */
+/* Block r of @in goes to rank r; block s of @out comes from rank s; @count elements each. In place: @in == @out. */
 TAUT_API enum taut_status taut_all_to_all(const void *in, void *out, size_t count, enum taut_type type,
 					  struct taut_comm *comm, void *stream);
 TAUT_API enum taut_status taut_barrier(struct taut_comm *comm, void *stream);

@@ -179,7 +179,7 @@ enum taut_status taut_all_to_all(const void *in, void *out, size_t count, enum t
 				 void *stream)
 {
 	struct op op = { .coll = COLL_ALL_TO_ALL, .in = in, .out = out, .count = count, .type = type, .comm = comm };
-	struct buffers b = { .call = "taut_all_to_all" };
+	struct buffers b = { .call = "taut_all_to_all", .in_place = in == out };
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)

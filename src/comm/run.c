@@ -76,6 +76,23 @@ static enum taut_status scaled_input(struct running *r, struct exec_call *call)
 	return TAUT_OK;
 }
 
+/* An all-to-all in place would overwrite what others have yet to read: it reads a copy. */
+static enum taut_status separate_input(struct running *r, struct exec_call *call)
+{
+	struct op *op = r->op;
+	size_t len = op->count * (size_t)op->comm->size * call->elem;
+	unsigned char *temp;
+
+	if (op->coll != COLL_ALL_TO_ALL || op->vectors || op->in != op->out || !len)
+		return TAUT_OK;
+	temp = take_temp(r, len);
+	if (!temp)
+		return TAUT_ERR_NOMEM;
+	memcpy(temp, op->in, len);
+	op->in = call->in = temp;
+	return TAUT_OK;
+}
+
 static enum taut_op plain_op(const struct op *op)
 {
 	return op->op == TAUT_AVG || op->op >= TAUT_OP_USER ? TAUT_SUM : op->op;
@@ -161,7 +178,8 @@ static enum taut_status prepare_coll(struct running *r)
 		r->local = true;
 		return TAUT_OK;
 	}
-	if (comm->segments && !op->vectors)
+	st = separate_input(r, &call);
+	if (!st && comm->segments && !op->vectors)
 		st = mem_agree(&mapped, comm, op, call.sig, r->in_group);
 	if (!st)
 		st = plan_get(&call.plan, comm, op, mapped);

@@ -445,6 +445,13 @@ static enum taut_status follow_last(struct gpu *g, void *stream)
 	return st;
 }
 
+/* May peers work on the buffers where they are? An all-to-all in place goes by way of the stage, on all ranks when on
+ * one: each part is read before it is overwritten. */
+static bool may_share(const struct gpu *g, const struct gpu_request *op)
+{
+	return g->share && !(op->coll == COLL_ALL_TO_ALL && op->in == op->out);
+}
+
 static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size_t bytes, void *stream)
 {
 	struct gpu_bulk_args a = { .maps = (const uint64_t *)(uintptr_t)g->maps,
@@ -461,7 +468,7 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	a.direct.in = op->in;
 	a.direct.out = op->out;
 	a.direct.bytes = bytes;
-	if (k == KERNEL_BULK && g->share) {
+	if (k == KERNEL_BULK && may_share(g, op)) {
 		a.in = share_find(g->share, op->in);
 		a.out = share_find(g->share, op->out);
 	}

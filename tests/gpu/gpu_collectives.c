@@ -60,7 +60,7 @@ static struct call draw(int n)
 	c.op = (enum taut_op)rnd(is_int(c.type) ? TAUT_OP_COUNT : TAUT_BAND);
 	c.count = 1 + rnd((unsigned)(most / elem + 1));
 	c.root = (int)rnd((unsigned)n);
-	c.in_place = rnd(3) == 0 && c.coll != ALL_TO_ALL;
+	c.in_place = rnd(3) == 0;
 	c.premul = reduces(c.coll) && rnd(5) == 0;
 	c.skew = rnd(3) ? 0 : rnd(5);
 	return c;

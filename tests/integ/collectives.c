@@ -246,7 +246,9 @@ static void check_all_to_all(const struct job *j)
 		for (size_t i = 0; i < j->count; i++)
 			put(b.want + (size_t)r * j->count * elem, i, j->type,
 			    input(r, (size_t)j->rank * j->count + i, j->salt));
-	must(taut_all_to_all(b.in, b.out, j->count, j->type, j->comm, NULL) == TAUT_OK);
+	if (j->in_place)
+		memcpy(b.out, b.in, b.len);
+	must(taut_all_to_all(j->in_place ? b.out : b.in, b.out, j->count, j->type, j->comm, NULL) == TAUT_OK);
 	buffers_end(&b, 0, "all_to_all", b.out);
 }
 

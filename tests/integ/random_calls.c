@@ -53,7 +53,7 @@ static bool may_be_in_place(const struct pending *x)
 
 	if (!x->plan.in_place)
 		return false;
-	if (k == ALL_REDUCE || k == ALL_GATHER || k == REDUCE_SCATTER)
+	if (k == ALL_REDUCE || k == ALL_GATHER || k == REDUCE_SCATTER || k == ALL_TO_ALL)
 		return true;
 	return root && (k == REDUCE || k == BROADCAST || k == GATHER || k == SCATTER);
 }

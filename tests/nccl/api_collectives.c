@@ -9,8 +9,7 @@
 
 struct call;
 
-enum place { /* how a call is made in place */
-	     NEVER,
+enum place {		/* how a call is made in place */
 	     SAME,	/* one buffer */
 	     INPUT_IN,	/* the input is this rank's block of the output */
 	     OUTPUT_IN, /* the other way round */
@@ -88,7 +87,7 @@ static const struct collective collectives[] = {
 	{ "ncclBroadcast", run_broadcast, .root_in = true, .place = SAME },
 	{ "ncclBcast", run_bcast, .root_in = true, .place = SAME, .always_in_place = true },
 	{ "ncclAllGather", run_all_gather, .many_out = true, .place = INPUT_IN },
-	{ "ncclAlltoAll", run_all_to_all, .many_in = true, .many_out = true, .place = NEVER },
+	{ "ncclAlltoAll", run_all_to_all, .many_in = true, .many_out = true, .place = SAME },
 	{ "ncclGather", run_gather, .many_out = true, .root_out = true, .place = INPUT_IN },
 	{ "ncclScatter", run_scatter, .many_in = true, .root_in = true, .place = OUTPUT_IN },
 };
@@ -219,7 +218,7 @@ static void place(const struct call *c, int size, int rank, struct buffers *b)
 		unsigned char *at = b->out + (c->what->place == INPUT_IN ? (size_t)rank * block : 0);
 
 		if (b->in)
-			memcpy(at, b->in, block);
+			memcpy(at, b->in, block * (size_t)(c->what->many_in ? size : 1));
 		b->in = at;
 	}
 }
@@ -267,11 +266,11 @@ static void run(const struct team *t, const struct call *c)
 }
 
 /* --- the calls --- */
-/* Out of place and in place, as far as there is either. */
+/* Out of place, where there is that, and in place. */
 static void both_places(const struct team *t, struct call *c)
 {
 	for (int in_place = 0; in_place < 2; in_place++) {
-		if (in_place ? c->what->place == NEVER : c->what->always_in_place)
+		if (!in_place && c->what->always_in_place)
 			continue;
 		c->in_place = in_place;
 		run(t, c);
