@@ -172,19 +172,14 @@ static void *work(void *arg)
 /* --- the caller's side --- */
 struct allocation {
 	uint64_t id, base, size;
-	bool can; /* be given to other processes */
 };
 
 static bool look_up(const struct share *s, struct allocation *out, const void *p)
 {
-	int names[] = { CU_POINTER_BUFFER_ID, CU_POINTER_START, CU_POINTER_SIZE, CU_POINTER_LEGACY_IPC };
-	unsigned can = 0;
-	void *values[] = { &out->id, &out->base, &out->size, &can };
+	int names[] = { CU_POINTER_BUFFER_ID, CU_POINTER_START, CU_POINTER_SIZE };
+	void *values[] = { &out->id, &out->base, &out->size };
 
-	if (s->a.cu->pointer_attributes(4, names, values, (uint64_t)(uintptr_t)p))
-		return false;
-	out->can = can & 1;
-	return out->base;
+	return !s->a.cu->pointer_attributes(3, names, values, (uint64_t)(uintptr_t)p) && out->base;
 }
 
 static void retire(struct share *s, int k)
@@ -247,7 +242,7 @@ struct gpu_place share_find(struct share *s, const void *p)
 	struct allocation a = { 0 };
 	int k;
 
-	if (!p || !look_up(s, &a, p) || !a.can)
+	if (!p || !look_up(s, &a, p))
 		return (struct gpu_place){ 0 };
 	for (k = 1; k < GPU_MAX_PLACES && s->known[k].id != a.id; k++)
 		;
