@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every collective on GPU memory against plain loops: types, operations, sizes of every kernel, odd
- * alignments, in place. Rank r uses GPU r modulo their number. Arguments: calls, seed. Started by
- * `taut run`, or alone. */
+ * alignments, in place; outputs are poisoned before, and bytes around them and inputs must stay. Rank r uses GPU r
+ * modulo their number. Arguments: calls, seed, and "each" for each collective with each type and operation first.
+ * Started by `taut run`, or alone. */
 #include <stdbool.h>
 
 #include "exec/reduce.h"
 #include "gpu_util.h"
 
 #define MOST ((size_t)6 << 20) /* bytes of a piece */
+#define PAD 256		       /* before and behind the buffers */
+#define POISON 0x5a
 
 static struct gpu_functions gpu;
 static unsigned seed;
@@ -166,55 +169,166 @@ static void expect(unsigned char *want, const struct call *c, int n, int rank, u
 }
 
 struct buffers {
-	unsigned char *a, *b, *host, *want; /* a, b: of the GPU */
+	unsigned char *a, *b, *host, *want; /* a, b: of the GPU, with PAD on both sides */
 };
+
+struct area {
+	unsigned char *at;
+	size_t len;
+};
+
+static void find_buffers(struct area *in, struct area *out, const struct call *c, const struct buffers *x, int rank,
+			 int n)
+{
+	size_t elem = taut_type_size(c->type), piece = c->count * elem;
+	bool root = rank == c->root;
+
+	in->at = x->a + c->skew * elem;
+	in->len = has_in(c, rank) ? blocks_in(c->coll, n) * piece : 0;
+	out->at = x->b + c->skew * elem;
+	out->len = has_out(c, rank) ? blocks_out(c->coll, n) * piece : 0;
+	if (!c->in_place || !in->len || !out->len)
+		return;
+	out->at = in->at;
+	if (c->coll == ALL_GATHER || (c->coll == GATHER && root))
+		in->at = at(out->at, (size_t)rank, c);
+	if (c->coll == REDUCE_SCATTER || (c->coll == SCATTER && root))
+		out->at = at(in->at, (size_t)rank, c);
+}
+
+static bool holds(const struct area *a, const struct area *b)
+{
+	return a->at <= b->at && b->at + b->len <= a->at + a->len;
+}
+
+/* What is checked for writes outside: the output, or in place the larger of the two. */
+static struct area guarded(const struct area *in, const struct area *out)
+{
+	return holds(in, out) ? *in : *out;
+}
+
+static int pads_written(const struct area *a, unsigned char *host)
+{
+	gpu_get(&gpu, host, a->at - PAD, PAD);
+	gpu_get(&gpu, host + PAD, a->at + a->len, PAD);
+	for (size_t i = 0; i < 2 * (size_t)PAD; i++)
+		if (host[i] != POISON)
+			return 1;
+	return 0;
+}
+
+static int input_written(const struct area *in, const struct call *c, unsigned key, struct buffers *x)
+{
+	gpu_get(&gpu, x->host, in->at, in->len);
+	fill(x->want, in->len, c->type, key);
+	return memcmp(x->host, x->want, in->len) != 0;
+}
+
+static void complain(const struct call *c, int rank, const char *what)
+{
+	fprintf(stderr, "rank %d: %s %s %s count %zu root %d in place %d premul %d skew %zu: %s\n", rank,
+		coll_names[c->coll], taut_type_name(c->type), taut_op_name(c->op), c->count, c->root, c->in_place,
+		c->premul, c->skew, what);
+}
+
+static int compare(const struct area *out, const struct call *c, struct buffers *x, int rank)
+{
+	char text[96];
+	size_t i = 0;
+
+	gpu_get(&gpu, x->host, out->at, out->len);
+	if (!memcmp(x->host, x->want, out->len))
+		return 0;
+	while (x->host[i] == x->want[i])
+		i++;
+	snprintf(text, sizeof(text), "wrong at byte %zu of %zu: %02x, wanted %02x", i, out->len, x->host[i],
+		 x->want[i]);
+	complain(c, rank, text);
+	return 1;
+}
+
+static void put_input(const struct area *in, const struct area *out, const struct call *c, unsigned key,
+		      struct buffers *x)
+{
+	struct area guard = guarded(in, out);
+
+	gpu_set(&gpu, guard.at - PAD, POISON, guard.len + 2 * PAD);
+	fill(x->host, in->len, c->type, key);
+	if (in->len)
+		gpu_put(&gpu, in->at, x->host, in->len);
+}
+
+/* The number of things that are wrong. */
+static int check(const struct area *in, const struct area *out, const struct call *c, unsigned key, struct buffers *x,
+		 struct taut_comm *comm)
+{
+	int rank = taut_comm_rank(comm), wrong = 0;
+	struct area guard = guarded(in, out);
+
+	if (pads_written(&guard, x->host)) {
+		complain(c, rank, "bytes outside of the output were written");
+		wrong++;
+	}
+	if (in->len && !holds(in, out) && !holds(out, in) && input_written(in, c, key + (unsigned)rank, x)) {
+		complain(c, rank, "the input was written");
+		wrong++;
+	}
+	if (!out->len)
+		return wrong;
+	expect(x->want, c, taut_comm_size(comm), rank, key);
+	return wrong + compare(out, c, x, rank);
+}
 
 static int try(struct taut_comm *comm, const struct call *c, unsigned key, struct buffers *x, void *stream)
 {
-	int n = taut_comm_size(comm), rank = taut_comm_rank(comm), wrong = 0;
-	size_t elem = taut_type_size(c->type), piece = c->count * elem;
-	unsigned char *in = x->a + c->skew * elem, *out = x->b + c->skew * elem;
+	int rank = taut_comm_rank(comm);
+	struct area in, out;
 	enum taut_op op = c->op;
 
-	if (c->in_place) {
-		in = x->a + c->skew * elem;
-		out = in;
-		if (c->coll == ALL_GATHER || (c->coll == GATHER && rank == c->root))
-			in = at(out, (size_t)rank, c);
-		if (c->coll == REDUCE_SCATTER || (c->coll == SCATTER && rank == c->root))
-			out = at(in, (size_t)rank, c);
-		if ((c->coll == GATHER || c->coll == SCATTER || c->coll == REDUCE) && rank != c->root)
-			out = x->b;
-	}
-	fill(x->host, blocks_in(c->coll, n) * piece, c->type, key + (unsigned)rank);
-	gpu_put(&gpu, in, x->host, blocks_in(c->coll, n) * piece);
+	find_buffers(&in, &out, c, x, rank, taut_comm_size(comm));
+	put_input(&in, &out, c, key + (unsigned)rank, x);
 	if (c->premul) {
 		unsigned char scalar[8];
 
 		scalar_of(scalar, c, rank);
 		taut_must(taut_op_create_premul_sum(&op, scalar, c->type, comm), "taut_op_create_premul_sum");
 	}
-	taut_must(make(c, has_in(c, rank) ? in : NULL, has_out(c, rank) ? out : NULL, op, comm, stream), "make");
+	taut_must(make(c, in.len ? in.at : NULL, out.len ? out.at : NULL, op, comm, stream), coll_names[c->coll]);
 	gpu_must(gpu.sync(stream), "cuStreamSynchronize");
 	if (c->premul)
 		taut_op_destroy(op, comm);
-	if (!has_out(c, rank))
-		return 0;
-	expect(x->want, c, n, rank, key);
-	gpu_get(&gpu, x->host, out, blocks_out(c->coll, n) * piece);
-	wrong = memcmp(x->host, x->want, blocks_out(c->coll, n) * piece) != 0;
-	if (wrong) {
-		size_t i = 0;
+	return check(&in, &out, c, key, x, comm);
+}
 
-		while (x->host[i] == x->want[i])
-			i++;
-		fprintf(stderr,
-			"rank %d: %s %s %s count %zu root %d in place %d premul %d skew %zu: wrong at byte %zu of %zu: "
-			"%02x, wanted %02x\n",
-			rank, coll_names[c->coll], taut_type_name(c->type), taut_op_name(c->op), c->count, c->root,
-			c->in_place, c->premul, c->skew, i, blocks_out(c->coll, n) * piece, x->host[i], x->want[i]);
-	}
+/* Each collective with each type and operation, at odd counts. */
+static int sweep(struct taut_comm *comm, struct buffers *x, void *stream)
+{
+	static const size_t counts[] = { 37, 3001, 150001 };
+	int wrong = 0, tried = 0;
+
+	for (int coll = 0; coll < COLLS; coll++)
+		for (int t = 0; t < TAUT_TYPE_COUNT; t++) {
+			int ops = !reduces(coll) ? 1 : is_int((enum taut_type)t) ? TAUT_OP_COUNT + 1 : TAUT_BAND + 1;
+
+			for (int i = 0; i < 3 * ops && wrong < 5; i++, tried++) {
+				struct call c = { .coll = coll,
+						  .type = (enum taut_type)t,
+						  .op = (enum taut_op)(i / 3),
+						  .count = counts[i % 3],
+						  .root = tried % taut_comm_size(comm),
+						  .in_place = tried % 2 };
+
+				c.premul = reduces(coll) && i / 3 == ops - 1;
+				c.op = c.premul ? TAUT_SUM : c.op;
+				wrong += try(comm, &c, (unsigned)tried * 64u, x, stream);
+			}
+		}
 	return wrong;
+}
+
+static unsigned char *alloc_padded(int n)
+{
+	return gpu_alloc(&gpu, MOST * (size_t)n + 2 * PAD) + PAD;
 }
 
 int main(int argc, char **argv)
@@ -233,10 +347,12 @@ int main(int argc, char **argv)
 	rank = taut_comm_rank(comm);
 	n = taut_comm_size(comm);
 	gpu_must(gpu.stream(&stream, 1), "cuStreamCreate");
-	x.a = gpu_alloc(&gpu, MOST * (size_t)n);
-	x.b = gpu_alloc(&gpu, MOST * (size_t)n);
+	x.a = alloc_padded(n);
+	x.b = alloc_padded(n);
 	x.host = malloc(MOST * (size_t)n);
 	x.want = malloc(MOST * (size_t)n);
+	if (argc > 3 && !strcmp(argv[3], "each"))
+		wrong = sweep(comm, &x, stream);
 	for (int i = 0; i < calls && wrong < 5; i++) {
 		struct call c = draw(n);
 
@@ -245,8 +361,8 @@ int main(int argc, char **argv)
 	if (rank == 0 && !wrong)
 		printf("%d calls of %d ranks on %d GPUs are right\n", calls, n, gpus < n ? gpus : n);
 	taut_must(taut_barrier(comm, NULL), "taut_barrier");
-	gpu.free((uint64_t)(uintptr_t)x.a);
-	gpu.free((uint64_t)(uintptr_t)x.b);
+	gpu.free((uint64_t)(uintptr_t)(x.a - PAD));
+	gpu.free((uint64_t)(uintptr_t)(x.b - PAD));
 	free(x.host);
 	free(x.want);
 	taut_comm_destroy(comm);
