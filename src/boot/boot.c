@@ -111,10 +111,33 @@ enum taut_status boot_abort(struct boot *b)
 	if (is_child(b))
 		return belongs_elsewhere(b);
 	pthread_mutex_lock(&boot_lock);
-	event_make(b->g, BOOT_EVENT_ABORT, TAUT_ERR_ABORTED, b->rank, "rank %d aborted the group", b->rank);
+	event_abort(b);
 	st = event_status(b->g);
 	pthread_mutex_unlock(&boot_lock);
 	return st;
+}
+
+void boot_stop(struct boot_stop *s)
+{
+	pthread_mutex_lock(&boot_lock);
+	atomic_store(&s->wanted, true);
+	if (s->at)
+		event_abort(s->at);
+	pthread_mutex_unlock(&boot_lock);
+}
+
+enum taut_status boot_stop_aim(struct boot_stop *s, struct boot *b)
+{
+	bool late = false;
+
+	if (!s)
+		return TAUT_OK;
+	pthread_mutex_lock(&boot_lock);
+	late = b && atomic_load(&s->wanted);
+	if (!late)
+		s->at = b;
+	pthread_mutex_unlock(&boot_lock);
+	return late ? fail(TAUT_ERR_ABORTED, "rank %d aborted the group that was to be made", b->rank) : TAUT_OK;
 }
 
 enum taut_status boot_report(struct boot *b, enum taut_status st, const char *text)

@@ -35,6 +35,7 @@
 #ifndef BOOT_BOOT_H
 #define BOOT_BOOT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -64,6 +65,14 @@ struct boot_event {
 	const char *text; /* the sentence, the same on every rank */
 };
 
+/* By which another thread can end the making of a group. Zeroed at first; lives until that group is closed. */
+struct boot_stop {
+	struct boot *at; /* what would end now; boot's own */
+	atomic_bool wanted;
+};
+/* Any thread: what is made with @s, or was, ends as by boot_abort(); no more is made with it. */
+void boot_stop(struct boot_stop *s);
+
 /* What the owner of a boot is told, on the service thread; must not block, must not call
  * boot_close(). */
 struct boot_callbacks {
@@ -81,6 +90,7 @@ struct boot_callbacks {
 	/* In the child of a fork(), before it goes on: the group stays with @parent. Other threads of the
 	 * parent, which are not here, may have been in the middle of anything. */
 	void (*on_fork)(void *ctx, int parent);
+	struct boot_stop *stop; /* (optional) */
 };
 
 /* --- Ids --- the 128 bytes: magic, version, group key, secret, rank 0's addresses. */
@@ -127,9 +137,12 @@ enum taut_status boot_derive(struct boot **out, struct boot *parent, const int *
 /* The survivors of @parent, whatever its state: the lowest rank that answers collects
  * them; all get the same list (ranks of @parent, ascending) in *@ranks (freed by the caller with mem_free). *@number
  * tells two equal lists apart: it is the collector's, as ranks may have been in different ones before. Ranks in
- * @exclude are left out. Called by survivors only, blocks at most @timeout_ms. */
+ * @exclude are left out. Called by survivors only, blocks at most @timeout_ms; @stop, which may be NULL, ends that. */
 enum taut_status boot_survivors(int **ranks, int *count, uint32_t *number, struct boot *parent, const int *exclude,
-				int nexclude, int timeout_ms);
+				int nexclude, int timeout_ms, const struct boot_stop *stop);
+/* @s, which may be NULL, ends @b until it is given to another one, or to none: for what is done over @b while another
+ * group is made. TAUT_ERR_ABORTED, and not so, when it was stopped before. */
+enum taut_status boot_stop_aim(struct boot_stop *s, struct boot *b);
 /* Tells the tree that this rank leaves in order, so that it is not taken for dead. */
 void boot_close(struct boot *b);
 

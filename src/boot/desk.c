@@ -101,6 +101,8 @@ enum taut_status desk_announce(const struct meeting *m, uint64_t deadline)
 				"rank 0 is another process than the one that made the id, at %s, and cannot tell it "
 				"so: %s; that process has to live until all ranks have joined",
 				m->where, d.why);
+		if (stop_wanted(m->cb))
+			return fail(TAUT_ERR_ABORTED, "rank 0 aborted the group");
 		sleep_ms(PAUSE_MS);
 	}
 }

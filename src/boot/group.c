@@ -112,6 +112,10 @@ static struct boot *member_new(struct group *g, int rank, const struct boot_call
 	if (rank == 0)
 		b->seen_below = mem_calloc((size_t)g->size / 8 + 1, 1);
 	joined_add(b, &self, 1);
+	if (b->cb.stop)
+		b->cb.stop->at = b;
+	if (stop_wanted(&b->cb))
+		event_abort(b);
 	return b;
 }
 
@@ -180,6 +184,8 @@ static void unlink_member(struct boot *b)
 void member_close(struct boot *b)
 {
 	b->closing = true;
+	if (b->cb.stop && b->cb.stop->at == b)
+		b->cb.stop->at = NULL;
 	call_cancel(b);
 	dial_cancel(b->g, b);
 	while (b->pins)
@@ -525,6 +531,11 @@ void event_dead(struct group *g, int rank, const char *how)
 
 	event_make(g, BOOT_EVENT_DEAD, TAUT_ERR_PEER, rank, "%s is dead: %s",
 		   table_name(name, sizeof(name), g->table, rank), how);
+}
+
+void event_abort(struct boot *b)
+{
+	event_make(b->g, BOOT_EVENT_ABORT, TAUT_ERR_ABORTED, b->rank, "rank %d aborted the group", b->rank);
 }
 
 enum taut_status event_status(const struct group *g)

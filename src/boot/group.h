@@ -104,6 +104,11 @@ struct group {
 	struct event_msg event;
 };
 
+static inline bool stop_wanted(const struct boot_callbacks *cb)
+{
+	return cb && cb->stop && atomic_load(&cb->stop->wanted);
+}
+
 static inline int tree_parent(int rank)
 {
 	return rank ? (rank - 1) / TREE_WIDTH : -1;
@@ -141,6 +146,7 @@ void event_raise(struct group *g, const struct event_msg *e, enum event_from fro
 void event_make(struct group *g, enum boot_event_kind kind, enum taut_status st, int rank, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 void event_dead(struct group *g, int rank, const char *how);
+void event_abort(struct boot *b); /* by this rank */
 /* The event as this thread's error. */
 enum taut_status event_status(const struct group *g);
 

@@ -307,6 +307,8 @@ static enum taut_status find_writer(struct place *p, uint64_t deadline)
 			return fail(TAUT_ERR_AUTH,
 				    "rank 0 at %s and rank %d have different secrets (TAUT_SECRET, TAUT_SECRET_FILE)",
 				    p->env->rendezvous, p->meeting.rank);
+		if (stop_wanted(p->meeting.cb))
+			return fail(TAUT_ERR_ABORTED, "rank %d aborted the group", p->meeting.rank);
 		if (now_ns() >= deadline)
 			return fail(TAUT_ERR_TIMEOUT, "no rank 0 through %s within %d ms (TAUT_JOIN_TIMEOUT_MS): %s",
 				    p->env->rendezvous, p->meeting.timeout_ms, why);

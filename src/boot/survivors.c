@@ -18,18 +18,29 @@
 
 enum fate { FATE_UNKNOWN, FATE_HERE, FATE_DEAD, FATE_EXCLUDED };
 
-#define DIAL_TRIES 5
+enum { DIAL_TRIES = 5, LOOK_MS = 100 };
 
 struct census {
 	struct boot *b;
 	uint64_t deadline, connect_ns;
 	uint64_t end; /* of collecting: a little before the others give up, so that they can be told */
 	int timeout_ms;
-	uint8_t *fate; /* by rank */
+	const struct boot_stop *stop; /* NULL: none */
+	uint8_t *fate;		      /* by rank */
 	int *list;
 	int count;
 	uint32_t number; /* of the list, given by the rank that collected it */
 };
+
+static bool stopped(const struct census *n)
+{
+	return n->stop && atomic_load(&n->stop->wanted);
+}
+
+static enum taut_status fail_stopped(const struct census *n)
+{
+	return fail(TAUT_ERR_ABORTED, "rank %d aborted the group of the survivors", n->b->rank);
+}
 
 /* --- The side of the rank that collects; lock held --- */
 
@@ -175,6 +186,12 @@ static enum taut_status collect(struct census *n)
 			break;
 		if (now_ns() >= n->end)
 			return fail_silent(n);
+		if (stopped(n)) {
+			enum taut_status st = fail_stopped(n);
+
+			survivors_refuse(b, st, taut_error_message());
+			return st;
+		}
 		if (member_wait(b, look_at < n->end ? look_at : n->end) || now_ns() < look_at)
 			continue;
 		for (int r = 0; r < b->g->size && now_ns() < n->end; r++)
@@ -195,33 +212,33 @@ static enum taut_status collect(struct census *n)
 
 /* --- The side of the others --- */
 
-/* Without the lock. 1: @len bytes came; 0: closed; -1: time is over. */
-static int get(int fd, void *out, size_t len, uint64_t deadline)
+/* Without the lock. 1: @len bytes came; 0: closed; -1: time is over, or it was stopped. */
+static int get(const struct census *n, int fd, void *out, size_t len)
 {
 	size_t at = 0;
 
 	while (at < len) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		uint64_t now = now_ns();
-		ssize_t n = recv(fd, (char *)out + at, len - at, MSG_DONTWAIT);
+		ssize_t got = recv(fd, (char *)out + at, len - at, MSG_DONTWAIT);
 
-		if (n > 0)
-			at += (size_t)n;
-		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		if (got > 0)
+			at += (size_t)got;
+		else if (got == 0 || (errno != EAGAIN && errno != EINTR))
 			return 0;
-		else if (now >= deadline)
+		else if (now >= n->deadline || stopped(n))
 			return -1;
 		else
-			poll(&p, 1, (int)((deadline - now) / MS % 3600000) + 1);
+			poll(&p, 1, n->deadline - now < LOOK_MS * MS ? (int)((n->deadline - now) / MS) + 1 : LOOK_MS);
 	}
 	return 1;
 }
 
-static int get_u32(int fd, uint32_t *out, uint64_t deadline)
+static int get_u32(const struct census *n, int fd, uint32_t *out)
 {
 	uint8_t bytes[4];
 	struct reader r = { .at = bytes, .left = sizeof(bytes) };
-	int got = get(fd, bytes, sizeof(bytes), deadline);
+	int got = get(n, fd, bytes, sizeof(bytes));
 
 	if (got > 0)
 		*out = rd_u32(&r);
@@ -231,13 +248,13 @@ static int get_u32(int fd, uint32_t *out, uint64_t deadline)
 enum verdict { VERDICT_LATE = -2, VERDICT_FAILED = -1, VERDICT_GONE, VERDICT_LIST };
 
 /* The collector's sentence. */
-static enum verdict get_refusal(const struct frame *f, int fd, uint64_t deadline, enum taut_status *st)
+static enum verdict get_refusal(const struct census *n, const struct frame *f, int fd, enum taut_status *st)
 {
 	uint8_t bytes[1024];
 	struct reader r = { .at = bytes, .left = f->len };
 	char text[1000];
 
-	if (f->len > sizeof(bytes) || get(fd, bytes, f->len, deadline) <= 0)
+	if (f->len > sizeof(bytes) || get(n, fd, bytes, f->len) <= 0)
 		return VERDICT_GONE;
 	*st = (enum taut_status)rd_u32(&r);
 	rd_text(&r, text, sizeof(text));
@@ -252,22 +269,22 @@ static enum verdict get_list(struct census *n, int fd, enum taut_status *st)
 {
 	uint8_t head[FRAME_HEADER];
 	struct frame f;
-	int got = get(fd, head, sizeof(head), n->deadline);
+	int got = get(n, fd, head, sizeof(head));
 
 	if (got <= 0)
 		return got ? VERDICT_LATE : VERDICT_GONE;
 	if (frame_next(&f, head, sizeof(head), 4 * (size_t)n->b->g->size + 1024) == FRAME_BAD)
 		return VERDICT_GONE;
 	if (f.type == FRAME_REJECT)
-		return get_refusal(&f, fd, n->deadline, st);
+		return get_refusal(n, &f, fd, st);
 	if (f.type != FRAME_LIST || f.len < 4 || f.len / 4 - 1 > (size_t)n->b->g->size)
 		return VERDICT_GONE;
-	got = get_u32(fd, &n->number, n->deadline);
+	got = get_u32(n, fd, &n->number);
 	n->count = 0;
 	for (size_t i = 1; got > 0 && i < f.len / 4; i++) {
 		uint32_t rank;
 
-		got = get_u32(fd, &rank, n->deadline);
+		got = get_u32(n, fd, &rank);
 		if (got > 0)
 			n->list[n->count++] = (int)rank;
 	}
@@ -320,6 +337,10 @@ static enum verdict ask(struct census *n, int rank, enum taut_status *st)
 		*st = fail(TAUT_ERR_PEER, "%s did not find rank %d among the survivors", name, n->b->rank);
 		return VERDICT_FAILED;
 	}
+	if (stopped(n)) {
+		*st = fail_stopped(n);
+		return VERDICT_FAILED;
+	}
 	if (v == VERDICT_LATE || end == DIAL_LATE) {
 		*st = fail(TAUT_ERR_TIMEOUT, "%s lives, but did not collect the survivors within %d ms", name,
 			   n->timeout_ms);
@@ -367,9 +388,9 @@ static void prepare(struct census *n, const int *exclude, int nexclude)
 }
 
 enum taut_status boot_survivors(int **ranks, int *count, uint32_t *number, struct boot *parent, const int *exclude,
-				int nexclude, int timeout_ms)
+				int nexclude, int timeout_ms, const struct boot_stop *stop)
 {
-	struct census n = { .b = parent, .timeout_ms = timeout_ms };
+	struct census n = { .b = parent, .timeout_ms = timeout_ms, .stop = stop };
 	enum taut_status st;
 
 	if (parent->pid != getpid())

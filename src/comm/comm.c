@@ -201,13 +201,21 @@ err_free:
 	return st;
 }
 
+static _Thread_local struct boot_stop *stop;
+
+void comm_stop_with(struct boot_stop *with)
+{
+	stop = with;
+}
+
 static struct boot_callbacks callbacks(struct taut_comm *comm)
 {
 	return (struct boot_callbacks){ .ctx = comm,
 					.on_dial = comm_on_dial,
 					.on_event = on_event,
 					.describe = comm_describe,
-					.on_fork = on_fork };
+					.on_fork = on_fork,
+					.stop = stop };
 }
 
 static int timeout_of(const struct taut_comm *comm, const struct taut_comm_opts *opts)
@@ -566,7 +574,7 @@ enum taut_status taut_comm_create_env(struct taut_comm **out, const struct taut_
 enum taut_status comm_create_at_rendezvous(struct taut_comm **out, int rank, int size,
 					   const struct taut_comm_opts *opts)
 {
-	struct taut_comm *comm;
+	struct taut_comm *comm = NULL;
 	enum taut_status st = comm_new(&comm, NULL, opts);
 
 	if (st)
@@ -645,7 +653,10 @@ static enum taut_status split_locked(struct taut_comm **out, struct taut_comm *c
 	if (!st && (!all || !ranks))
 		st = fail(TAUT_ERR_NOMEM, "%s: a table of %d ranks", s->name, comm->size);
 	if (!st)
+		st = boot_stop_aim(stop, comm->boot);
+	if (!st)
 		st = boot_all_gather(comm->boot, &s->mine, sizeof(s->mine), all);
+	boot_stop_aim(stop, NULL);
 	if (!st && s->mine.color == TAUT_NO_COLOR)
 		*out = NULL;
 	else if (!st)
@@ -701,7 +712,7 @@ enum taut_status taut_comm_shrink(struct taut_comm **out, struct taut_comm *comm
 		if (opts->exclude[i] == comm->rank)
 			return fail(TAUT_ERR_ARG, "taut_comm_shrink: rank %d is itself in opts->exclude", comm->rank);
 	st = boot_survivors(&ranks, &count, &number, comm->boot, opts ? opts->exclude : NULL,
-			    opts ? opts->num_exclude : 0, timeout_of(comm, opts));
+			    opts ? opts->num_exclude : 0, timeout_of(comm, opts), stop);
 	if (st)
 		return st;
 	/* The list itself goes into the new group's key; the number tells two shrinks to one list apart. */

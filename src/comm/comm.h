@@ -263,6 +263,8 @@ enum taut_status comm_share(struct taut_comm *comm, void **out, size_t len);
 enum taut_status mem_agree(bool *out, struct taut_comm *comm, const struct op *op, uint32_t sig, bool in_group);
 void mem_cleanup(struct taut_comm *comm);
 
+/* What this thread makes from here on ends by boot_stop(@stop), also once it is made; NULL: no more. */
+void comm_stop_with(struct boot_stop *stop);
 /* As rank @rank of @size at TAUT_RENDEZVOUS, whatever a launcher says. */
 enum taut_status comm_create_at_rendezvous(struct taut_comm **out, int rank, int size,
 					   const struct taut_comm_opts *opts);

@@ -241,6 +241,8 @@ static void end_calls(struct ncclComm *comm)
 {
 	if (atomic_load(&comm->state) == ncclSuccess)
 		taut_comm_abort(comm->taut);
+	else
+		boot_stop(&comm->stop);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/mem.h"
+#include "comm/comm.h"
 #include "nccl/state.h"
 
 /* NCCL has no limit; programs come to their first collective minutes apart. */
@@ -70,7 +71,9 @@ static void job_run(struct job *j)
 
 	line_start(comm, j->parent, j->call);
 	if (!st) {
+		comm_stop_with(&comm->stop);
 		st = j->make(&comm->taut, j, &opts);
+		comm_stop_with(NULL);
 		gpu_home_leave(&comm->home);
 	}
 	if (comm->taut) {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "boot/boot.h"
 #include "cuda/home.h"
 #include "nccl.h"
 #include "taut/taut.h"
@@ -29,7 +30,8 @@ struct ncclComm {
 	 * before the other one says ncclSuccess; this one says so when @making has ended, just after: whichever the
 	 * program waits for, it can use both. */
 	_Atomic int busy, making;
-	_Atomic int users; /* the handle, calls, and the job that makes it: the last one frees */
+	_Atomic int users;     /* the handle, calls, and the job that makes it: the last one frees */
+	struct boot_stop stop; /* ends its making */
 	char name[64];
 	pthread_mutex_t lock; /* text, registered */
 	char text[1024];      /* of the last failure */

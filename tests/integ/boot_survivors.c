@@ -32,7 +32,7 @@ static void go_on(struct boot *b, int rank)
 	for (int r = 0; r < SIZE; r++)
 		if (bit(excluded, r))
 			exclude[nexclude++] = r;
-	CHECK(boot_survivors(&ranks, &n, &number, b, exclude, nexclude, 10000) == TAUT_OK);
+	CHECK(boot_survivors(&ranks, &n, &number, b, exclude, nexclude, 10000, NULL) == TAUT_OK);
 	if (!ranks)
 		return;
 	check_list(ranks, n);
@@ -115,7 +115,7 @@ static int silent(int rank)
 	if (rank == 2) {
 		wait_counter(0, 3);
 	} else {
-		CHECK(boot_survivors(&ranks, &n, &number, b, NULL, 0, 4000) == TAUT_ERR_TIMEOUT);
+		CHECK(boot_survivors(&ranks, &n, &number, b, NULL, 0, 4000, NULL) == TAUT_ERR_TIMEOUT);
 		CHECK(strstr(taut_error_message(),
 			     "1 of 4 ranks live, but did not ask for the survivors within 4000 ms: 2"));
 		atomic_fetch_add(&page->counter[0], 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators in the making, several at once, and given up in the middle. */
+#include <dirent.h>
+
 #include "nccl/api.h"
 
 #define ROUNDS 10
@@ -113,13 +115,103 @@ static void ended_by_a_watchdog(int i, void *arg)
 
 	(void)i;
 	(void)arg;
-	setenv("TAUT_JOIN_TIMEOUT_MS", "300", 1);
 	succeeds(ncclGetUniqueId(&id));
 	must(!pthread_create(&thread, NULL, watchdog, NULL));
 	must(ncclCommInitRank(&watched, 2, id, 0) != ncclSuccess);
 	must(!pthread_join(thread, NULL));
 }
 #endif
+
+/* --- aborted while others are waited for, who never come: the time for that is ten minutes --- */
+static int threads_here(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int n = -2; /* . and .. */
+
+	must(tasks);
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n;
+}
+
+static void aborted_alone(int rank, void *arg)
+{
+	ncclConfig_t config = not_blocking();
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+	int before;
+
+	(void)arg;
+	succeeds(ncclGetUniqueId(&id));
+	before = threads_here();
+	gives(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, rank, &config));
+	succeeds(ncclCommAbort(comm));
+	while (threads_here() > before)
+		usleep(1000);
+}
+
+/* Rank 2 never comes; rank 0 gives up, and rank 1 hears of it. */
+static void abort_ends_the_others(int rank, void *arg)
+{
+	const struct meeting *m = (const struct meeting *)arg;
+	ncclConfig_t config = not_blocking();
+	ncclUniqueId id = meeting_id(m, rank);
+	ncclComm_t comm = NULL;
+
+	gives(ncclInProgress, ncclCommInitRankConfig(&comm, 3, id, rank, &config));
+	all_here(2);
+	if (rank)
+		must(settled(comm, ncclInProgress) == ncclRemoteError);
+	succeeds(ncclCommAbort(comm));
+	all_here(2);
+}
+
+static void aborted_by_one(void)
+{
+	struct meeting m;
+	pid_t pid[2];
+
+	meeting_open(&m, 2);
+	start(2, abort_ends_the_others, &m, pid);
+	meeting_close(&m);
+	end(2, pid, "aborted by one");
+}
+
+/* Rank 1 never comes to the split. It was a call of the parent, which ends with it. */
+static void split_aborted(struct team *t)
+{
+	ncclComm_t comm = loose(t), child = NULL;
+	ncclResult_t r = ncclInProgress;
+
+	if (!t->first) {
+		started(ncclCommSplit(comm, 0, 0, &child, NULL));
+		succeeds(ncclCommAbort(child));
+	}
+	while (r != ncclRemoteError)
+		succeeds(ncclCommGetAsyncError(comm, &r));
+	must(strstr(ncclGetLastError(comm), "rank 0 aborted the group"));
+	all_here(2);
+	succeeds(ncclCommAbort(comm));
+}
+
+/* Rank 0, which would collect the survivors, or rank 1, which asks it for them: the parent lives on. */
+static void shrink_aborted(struct team *t)
+{
+	ncclComm_t comm = loose(t), child = NULL;
+	int last = 2;
+
+	for (int k = 0; k < 2; k++) {
+		if (t->first == k) {
+			started(ncclCommShrink(comm, &last, 1, &child, NULL, NCCL_SHRINK_DEFAULT));
+			succeeds(ncclCommAbort(child));
+			succeeds(settled(comm, ncclInProgress));
+		}
+		all_here(3);
+	}
+	all_sum(comm, t->first, 3);
+	succeeds(ncclCommDestroy(comm));
+}
 
 /* What could not be made says why, however often it is asked. */
 static void keeps_its_sentence(int i, void *arg)
@@ -153,6 +245,11 @@ int main(void)
 #ifndef __SANITIZE_THREAD__
 	alone(ended_by_a_watchdog, NULL, "ended by a watchdog");
 #endif
+	alone(aborted_alone, NULL, "rank 0 aborted");
+	api_end(api_fork(aborted_alone, 1, NULL), 0, 1, "rank 1 aborted");
+	aborted_by_one();
+	as_processes(2, split_aborted, "a split that is aborted");
+	as_processes(3, shrink_aborted, "a shrink that is aborted");
 	alone(keeps_its_sentence, NULL, "a sentence that stays");
 	return api_verdict("jobs");
 }
