@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: the calls of one thread between start and end. */
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "comm/comm.h"
 
@@ -135,22 +137,42 @@ static enum taut_status launch_messages(struct op *ops, void **streams, size_t n
 	return st;
 }
 
+/* The first failure of some launches, of one communicator or several. */
+struct failure {
+	enum taut_status st;
+	bool stop; /* it was not that of a communicator that failed as a whole: no more is launched */
+	char text[1024];
+};
+
+static void note(struct failure *f, struct taut_comm *comm, enum taut_status st)
+{
+	if (!st)
+		return;
+	f->stop = f->stop || !atomic_load(&comm->error);
+	if (f->st)
+		return;
+	f->st = st;
+	snprintf(f->text, sizeof(f->text), "%s", taut_error_message());
+}
+
 /* Calls on GPU memory are launched: first the messages, all of a communicator and stream at once, then collectives in
  * their order; those on the default stream are waited for once all are launched, as they may need each other. */
 static enum taut_status launch_gpu(struct op *ops, void **streams, size_t n)
 {
-	enum taut_status st = TAUT_OK;
+	struct failure f = { 0 };
 
-	for (size_t i = 0; i < n && !st; i++)
+	for (size_t i = 0; i < n && !f.stop; i++)
 		if (goes_with(ops, streams, i, i))
-			st = launch_messages(ops, streams, n, i);
-	for (size_t i = 0; i < n && !st; i++)
+			note(&f, ops[i].comm, launch_messages(ops, streams, n, i));
+	for (size_t i = 0; i < n && !f.stop; i++)
 		if (ops[i].gpu && ops[i].kind == OP_COLL)
-			st = comm_gpu_launch(&ops[i], streams[i]);
-	for (size_t i = 0; i < n && !st; i++)
+			note(&f, ops[i].comm, comm_gpu_launch(&ops[i], streams[i]));
+	for (size_t i = 0; i < n && !f.stop; i++)
 		if (ops[i].gpu && !streams[i])
-			st = comm_gpu_wait(ops[i].comm);
-	return st;
+			note(&f, ops[i].comm, comm_gpu_wait(ops[i].comm));
+	if (f.st)
+		fail_quiet(f.st, "%s", f.text);
+	return f.st;
 }
 
 /* The calls on host memory, moved to the front; the number of them. */

@@ -28,6 +28,7 @@ struct running {
 	struct exec_task *task;
 	unsigned char *scratch, *temp; /* of a call in a group; else the communicator's */
 	bool in_group, local;
+	bool over; /* its communicator has failed in this group */
 };
 
 static size_t blocks_len(const struct exec_layout *l, int blocks)
@@ -234,6 +235,7 @@ static enum taut_status run_one(struct op *op)
 {
 	struct taut_comm *comm = op->comm;
 	struct running r = { .op = op, .task = comm->task };
+	struct exec_net *failed;
 	enum taut_status st;
 
 	comm_lock(comm, op->ticket);
@@ -241,7 +243,7 @@ static enum taut_status run_one(struct op *op)
 	if (st) {
 		st = comm_failed(comm, st);
 	} else if (!r.local) {
-		st = exec_run(&comm->task, 1);
+		st = exec_run(&comm->task, 1, &failed);
 		if (st)
 			st = comm_broken(comm, st);
 		else if (op->kind == OP_COLL)
@@ -252,6 +254,21 @@ static enum taut_status run_one(struct op *op)
 }
 
 /* --- groups --- */
+/* The first failure of a communicator. */
+struct verdict {
+	struct taut_comm *comm;
+	enum taut_status st;
+};
+
+/* What of @r is of @comm will not run on. */
+static void judge(struct verdict *v, struct running *r, size_t n, struct taut_comm *comm, enum taut_status st)
+{
+	if (!v->st)
+		*v = (struct verdict){ comm, st };
+	for (size_t i = 0; i < n; i++)
+		r[i].over |= r[i].op->comm == comm;
+}
+
 /* Has it a turn among the collectives of its communicator? One without elements is done from the start: nothing may
  * wait for it, as that would not be a wait for those before it. */
 static bool has_turn(const struct running *r)
@@ -274,19 +291,26 @@ static void chain(struct running *r, size_t n)
 	}
 }
 
-static enum taut_status prepare_all(struct running *r, struct op *ops, size_t n, size_t *ready)
+/* Of the calls of a communicator that fails here, none will run: those of others may. Arguments that are wrong leave all
+ * communicators as they are. */
+static enum taut_status prepare_all(struct running *r, struct op *ops, size_t n, size_t *ready, struct verdict *v)
 {
-	enum taut_status st = TAUT_OK;
-
-	for (*ready = 0; *ready < n && !st; ++*ready) {
+	for (*ready = 0; *ready < n; ++*ready) {
 		struct running *x = &r[*ready];
+		enum taut_status st;
 
 		x->op = &ops[*ready];
 		x->in_group = true;
 		x->task = mem_calloc(1, sizeof(*x->task));
 		st = x->task ? prepare(x) : fail(TAUT_ERR_NOMEM, "a call in a group");
+		if (st)
+			st = comm_failed(x->op->comm, st);
+		if (st && !atomic_load(&x->op->comm->error))
+			return st;
+		if (st)
+			judge(v, r, *ready + 1, x->op->comm, st);
 	}
-	return st;
+	return TAUT_OK;
 }
 
 size_t op_first(const struct op *ops, size_t i)
@@ -310,28 +334,43 @@ static void lock_all(struct op *ops, size_t n, bool lock)
 	}
 }
 
-static enum taut_status run_tasks(struct running *r, size_t n)
+/* Those that are to run; their number. */
+static size_t list_tasks(struct exec_task **tasks, const struct running *r, size_t n)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!r[i].local && !r[i].over)
+			tasks[k++] = r[i].task;
+	return k;
+}
+
+static enum taut_status run_tasks(struct running *r, size_t n, struct verdict *v)
 {
 	struct exec_task **tasks = mem_calloc(n, sizeof(*tasks));
-	size_t k = 0;
 	enum taut_status st;
 
 	if (!tasks)
 		return fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
-	for (size_t i = 0; i < n; i++)
-		if (!r[i].local)
-			tasks[k++] = r[i].task;
 	chain(r, n);
-	st = exec_run(tasks, k);
+	do {
+		struct exec_net *failed;
+
+		st = exec_run(tasks, list_tasks(tasks, r, n), &failed);
+		if (st)
+			judge(v, r, n, failed->ctx, comm_broken(failed->ctx, st));
+	} while (st);
 	mem_free(tasks);
-	return st;
+	return TAUT_OK;
 }
 
 static void end_running(struct running *r, bool ok)
 {
-	if (ok && !r->local)
+	bool begun = r->task && r->task->net;
+
+	if (ok && begun && !r->local && r->task->done)
 		finish_average(r->op, &r->task->call);
-	if (r->task && r->task->net && r->task->kind == EXEC_RECV)
+	if (begun && r->task->kind == EXEC_RECV)
 		exec_recv_cleanup(r->task);
 	if (r->task)
 		exec_task_cleanup(r->task);
@@ -340,26 +379,37 @@ static void end_running(struct running *r, bool ok)
 	mem_free(r->temp);
 }
 
+/* The first failure, with the name of its communicator where there are several. */
+static enum taut_status pass_verdict(const struct verdict *v, const struct op *ops, size_t n)
+{
+	size_t i = 0;
+
+	if (!v->st)
+		return TAUT_OK;
+	while (i < n && ops[i].comm == v->comm)
+		i++;
+	comm_check(v->comm);
+	return i == n ? v->st : fail_quiet(v->st, "group \"%s\": %s", v->comm->name, taut_error_message());
+}
+
 static enum taut_status run_group(struct op *ops, size_t n)
 {
 	struct running *r = mem_calloc(n, sizeof(*r));
+	struct verdict v = { .comm = NULL };
 	size_t ready = 0;
-	bool begun = false;
 	enum taut_status st;
 
 	lock_all(ops, n, true);
-	st = r ? prepare_all(r, ops, n, &ready) : fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
-	if (!st) {
-		begun = true;
-		st = run_tasks(r, n);
-	}
+	st = r ? prepare_all(r, ops, n, &ready, &v) : fail(TAUT_ERR_NOMEM, "a group of %zu calls", n);
+	if (!st)
+		st = run_tasks(r, n, &v);
 	for (size_t i = 0; i < ready; i++)
 		end_running(&r[i], !st);
 	for (size_t i = 0; st && i < n; i++)
-		st = (begun ? comm_broken : comm_failed)(ops[i].comm, st);
+		st = comm_failed(ops[i].comm, st);
 	lock_all(ops, n, false);
 	mem_free(r);
-	return st;
+	return st ? st : pass_verdict(&v, ops, n);
 }
 
 enum taut_status ops_run(struct op *ops, size_t n)

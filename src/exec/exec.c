@@ -284,12 +284,13 @@ static void wait_more(struct waiter *w, struct exec_task *const *tasks, size_t n
 }
 
 /* --- errors --- */
-static enum taut_status group_error(struct exec_task *const *tasks, size_t n)
+static enum taut_status group_error(struct exec_task *const *tasks, size_t n, struct exec_net **failed)
 {
 	for (size_t i = 0; i < n; i++) {
 		/* acquire: the sentence was written before the status */
-		int st = atomic_load_explicit(tasks[i]->net->error, memory_order_acquire);
+		int st = tasks[i]->done ? 0 : atomic_load_explicit(tasks[i]->net->error, memory_order_acquire);
 
+		*failed = tasks[i]->net;
 		if (st)
 			return (enum taut_status)st;
 	}
@@ -300,17 +301,19 @@ static enum taut_status group_error(struct exec_task *const *tasks, size_t n)
 static enum taut_status differs(struct exec_task *t)
 {
 	uint64_t until = now_ns() + MISMATCH_NS;
+	struct exec_net *net;
 	enum taut_status st;
 
 	do {
 		t->net->stalled(t->net->ctx, true);
 		sleep_ms(1);
-		st = group_error(&t, 1);
+		st = group_error(&t, 1, &net);
 	} while (!st && now_ns() < until);
 	return st ? st : fail(TAUT_ERR_MISMATCH, "a message of another call has come, and no rank says which");
 }
 
-static enum taut_status step_all(struct exec_task *const *tasks, size_t n, size_t *left, bool *moved)
+static enum taut_status step_all(struct exec_task *const *tasks, size_t n, size_t *left, bool *moved,
+				 struct exec_net **failed)
 {
 	for (size_t i = 0; i < n; i++) {
 		enum taut_status st = TAUT_ERR_NET;
@@ -318,6 +321,7 @@ static enum taut_status step_all(struct exec_task *const *tasks, size_t n, size_
 
 		if (tasks[i]->done || (tasks[i]->after && !tasks[i]->after->done))
 			continue;
+		*failed = tasks[i]->net;
 		r = advance(tasks[i], &st);
 		if (r == EXEC_FAILED) /* what failed has set the sentence */
 			return status_last() ? status_last() : st;
@@ -338,21 +342,21 @@ static size_t count_open(struct exec_task *const *tasks, size_t n)
 	return left;
 }
 
-enum taut_status exec_run(struct exec_task *const *tasks, size_t n)
+enum taut_status exec_run(struct exec_task *const *tasks, size_t n, struct exec_net **failed)
 {
 	struct waiter w = { 0 };
 	size_t left = count_open(tasks, n);
 
 	while (left) {
 		bool moved = false;
-		enum taut_status st = step_all(tasks, n, &left, &moved);
+		enum taut_status st = step_all(tasks, n, &left, &moved, failed);
 
 		if (!st && !left)
 			break;
 		if (!moved)
 			moved = poll_wires(tasks, n);
 		if (!st)
-			st = group_error(tasks, n);
+			st = group_error(tasks, n, failed);
 		if (st) {
 			wait_ends(&w, tasks);
 			return st;

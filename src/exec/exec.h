@@ -157,9 +157,9 @@ void exec_task_cleanup(struct exec_task *t);
 /* Of a task of exec_recv_init() that will not run: its peer's inbox forgets it. */
 void exec_recv_cleanup(struct exec_task *t);
 
-/* Until all are done, or the first failure: then nothing more is started, and the
- * communicators concerned are no longer usable. */
-enum taut_status exec_run(struct exec_task *const *tasks, size_t n);
+/* Until all are done, or the first failure: then *@failed is whose it was, which is no longer usable. The tasks of the
+ * others may go on by another call. */
+enum taut_status exec_run(struct exec_task *const *tasks, size_t n, struct exec_net **failed);
 
 /* Messages from one peer that came before their receive; see p2p.c. */
 struct exec_inbox;

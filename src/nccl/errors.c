@@ -50,6 +50,17 @@ static void keep(struct ncclComm *comm, const char *text)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+void nccl_keep(struct ncclComm *comm, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	keep(comm, text);
+}
+
 ncclResult_t nccl_fail(struct ncclComm *comm, ncclResult_t r, const char *fmt, ...)
 {
 	char text[1024];

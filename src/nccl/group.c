@@ -73,10 +73,16 @@ static void drop_kept(void)
 	mem_free(kept);
 }
 
-/* For what a group does as a whole, any of its communicators can be asked for the sentence. */
+/* Each communicator that failed can be asked for its own sentence; where none did, the first for that of the group. */
 static ncclResult_t run_calls(void)
 {
-	return nccl_status(group.nkept ? group.kept[0] : NULL, taut_group_end());
+	ncclResult_t r = nccl_status(group.nkept ? group.kept[0] : NULL, taut_group_end());
+
+	for (size_t i = group.nkept; r && i-- > 0;)
+		if (taut_comm_status(group.kept[i]->taut))
+			nccl_keep(group.kept[i], "communicator %p, rank %d: %.900s", (void *)group.kept[i],
+				  group.kept[i]->rank, taut_error_message());
+	return r;
 }
 
 static void discard_calls(void)

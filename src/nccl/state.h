@@ -46,7 +46,9 @@ ncclResult_t nccl_code(enum taut_status st);
 /* Logs the sentence and keeps it for ncclGetLastError(@comm), which may be NULL; returns @r. */
 ncclResult_t nccl_fail(struct ncclComm *comm, ncclResult_t r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same with this thread's sentence; ncclSuccess for TAUT_OK. */
+/* Keeps it only. */
+void nccl_keep(struct ncclComm *comm, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Keeps this thread's sentence; ncclSuccess for TAUT_OK. */
 ncclResult_t nccl_status(struct ncclComm *comm, enum taut_status st);
 
 /* --- comms.c --- */

@@ -82,6 +82,70 @@ static void abort_from_thread(int i, void *arg)
 	must(!pthread_join(thread, NULL));
 }
 
+/* --- a group has calls on two communicators, one of which is aborted meanwhile, or was before --- */
+static ncclComm_t doomed;
+
+static void *abort_doomed(void *arg)
+{
+	usleep(20000); /* the group is likely to wait by now; if not, it finds the abort there */
+	succeeds(ncclCommAbort(doomed));
+	return arg;
+}
+
+/* Rank 1 calls nothing on @a. What is on @b must be done. */
+static void both(struct team *t, ncclComm_t a, ncclComm_t b)
+{
+	int x = t->first + 1, lost = 0, sum[2] = { 0, 0 }, got = 0, peer = !t->first;
+	ncclResult_t r, state;
+
+	succeeds(ncclGroupStart());
+	succeeds(ncclAllReduce(&x, &sum[0], 1, ncclInt, ncclSum, b, NULL));
+	if (!t->first) {
+		succeeds(ncclAllReduce(&x, &lost, 1, ncclInt, ncclSum, a, NULL));
+		succeeds(ncclRecv(&lost, 1, ncclInt, 1, a, NULL));
+	}
+	succeeds(ncclSend(&x, 1, ncclInt, peer, b, NULL));
+	succeeds(ncclRecv(&got, 1, ncclInt, peer, b, NULL));
+	succeeds(ncclAllReduce(&x, &sum[1], 1, ncclInt, ncclSum, b, NULL));
+	r = ncclGroupEnd();
+	gives(t->first ? ncclSuccess : ncclRemoteError, r);
+	must(sum[0] == 3 && sum[1] == 3 && got == peer + 1);
+	succeeds(ncclCommGetAsyncError(b, &state));
+	must(state == ncclSuccess);
+}
+
+static void one_of_two(struct team *t, bool before)
+{
+	ncclComm_t a = NULL, b = t->comm[0];
+	pthread_t thread;
+	char name[64];
+
+	succeeds(ncclCommSplit(b, 0, t->first, &a, NULL));
+	snprintf(name, sizeof(name), "communicator %p, rank 0: rank %d aborted", (void *)a, before);
+	doomed = a;
+	if (before && t->first)
+		succeeds(ncclCommAbort(a));
+	else if (!before && !t->first)
+		must(!pthread_create(&thread, NULL, abort_doomed, NULL));
+	all_here(2);
+	both(t, a, b);
+	if (!t->first)
+		must(strstr(ncclGetLastError(NULL), name));
+	all_sum(b, t->first, 2);
+	if (before && !t->first)
+		succeeds(ncclCommAbort(a));
+	if (!before && !t->first)
+		must(!pthread_join(thread, NULL));
+	if (!before && t->first)
+		succeeds(ncclCommAbort(a));
+}
+
+static void aborted_in_a_group(struct team *t)
+{
+	one_of_two(t, false);
+	one_of_two(t, true);
+}
+
 /* --- abort of one that is still being made: its other rank never comes --- */
 static void abort_making(int i, void *arg)
 {
@@ -216,6 +280,7 @@ int main(void)
 	as_processes(3, abort_others_wait, "abort");
 	as_threads(3, abort_others_wait, "abort, in threads");
 	alone(abort_from_thread, NULL, "abort from another thread");
+	as_processes(2, aborted_in_a_group, "a group of two communicators, one aborted");
 	alone(abort_making, NULL, "abort of what is being made");
 	as_processes(3, revoked, "revoke");
 	as_threads(3, revoked, "revoke, in threads");

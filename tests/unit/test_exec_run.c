@@ -129,6 +129,7 @@ static void *run_rank(void *arg)
 				.stall_ms = 1000 };
 	struct exec_task *t = calloc(1, sizeof(*t));
 	struct exec_plan p;
+	struct exec_net *failed;
 	struct exec_call call = { .plan = &p,
 				  .in = (void *)j->in,
 				  .out = (void *)j->out,
@@ -147,7 +148,7 @@ static void *run_rank(void *arg)
 	if (p.sched->scratch_chunks)
 		call.scratch = malloc(exec_scratch_bytes(&call) + 1);
 	exec_coll_init(t, &net, &call);
-	j->st = exec_run(&t, 1);
+	j->st = exec_run(&t, 1, &failed);
 	if (j->st) /* so that the others end too */
 		atomic_store(&j->w->error, (int)j->st);
 	exec_task_cleanup(t);
