@@ -291,8 +291,8 @@ static void chain(struct running *r, size_t n)
 	}
 }
 
-/* Of the calls of a communicator that fails here, none will run: those of others may. Arguments that are wrong leave all
- * communicators as they are. */
+/* Of the calls of a communicator that fails here, none will run: those of others may. Arguments that are wrong leave
+ * all communicators as they are. */
 static enum taut_status prepare_all(struct running *r, struct op *ops, size_t n, size_t *ready, struct verdict *v)
 {
 	for (*ready = 0; *ready < n; ++*ready) {
