@@ -37,8 +37,9 @@ struct gpu {
 	uint32_t *words;     /* host memory: stop, trouble */
 	struct gpu_odd *odd; /* after them */
 	bool called;
-	int last_capturing;
-	void *last_stream; /* of the last call */
+	/* Of the last call. */
+	uint64_t last_capture; /* 0: none */
+	void *last_stream;
 	struct cu_event *event;
 };
 
@@ -424,24 +425,31 @@ static void fill_call(struct gpu_call *c, const struct gpu *g, uint32_t sig)
 		c->mail[r] = (char *)(uintptr_t)g->peer[r];
 }
 
+/* Number of the graph that @stream is being captured into, 0: none. */
+static uint64_t capture_of(const struct gpu *g, void *stream)
+{
+	int status = CU_CAPTURE_NONE;
+	uint64_t id = 0;
+
+	g->cu->capture_info(stream, &status, &id, NULL, NULL, NULL);
+	return status == CU_CAPTURE_NONE ? 0 : id;
+}
+
 /* The calls of a communicator run one after the other, whatever their streams: what a graph holds follows
  * the rest of that graph only. */
 static enum taut_status follow_last(struct gpu *g, void *stream)
 {
-	int capturing = CU_CAPTURE_NONE;
+	uint64_t capture = capture_of(g, stream);
 	enum taut_status st = TAUT_OK;
 
-	if (g->called && stream == g->last_stream)
-		return TAUT_OK;
-	g->cu->stream_capturing(stream, &capturing);
-	if (g->called && capturing == g->last_capturing) {
+	if (g->called && stream != g->last_stream && capture == g->last_capture) {
 		st = cuda_st(g->cu->event_record(g->event, g->last_stream), "the end of the last call");
 		if (!st)
 			st = cuda_st(g->cu->stream_wait_event(stream, g->event, 0), "waiting for the last call");
 	}
 	g->called = true;
 	g->last_stream = stream;
-	g->last_capturing = capturing;
+	g->last_capture = capture;
 	return st;
 }
 
