@@ -24,10 +24,18 @@
 	F(get, "cuMemcpyDtoH_v2", (void *to, uint64_t from, size_t len))                                               \
 	F(set, "cuMemsetD8_v2", (uint64_t p, unsigned char value, size_t len))                                         \
 	F(stream, "cuStreamCreate", (void **out, unsigned flags))                                                      \
+	F(destroy_stream, "cuStreamDestroy_v2", (void *stream))                                                        \
 	F(sync, "cuStreamSynchronize", (void *stream))                                                                 \
 	F(event, "cuEventCreate", (void **out, unsigned flags))                                                        \
 	F(record, "cuEventRecord", (void *event, void *stream))                                                        \
 	F(elapsed, "cuEventElapsedTime", (float *ms, void *from, void *to))                                            \
+	F(wait, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))                                      \
+	F(copy_async, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t len, void *stream))                  \
+	F(load, "cuModuleLoadData", (void **out, const void *ptx))                                                     \
+	F(function, "cuModuleGetFunction", (void **out, void *module, const char *name))                               \
+	F(launch, "cuLaunchKernel",                                                                                    \
+	  (void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared,        \
+	   void *stream, void **params, void **extra))                                                                 \
 	F(begin_capture, "cuStreamBeginCapture_v2", (void *stream, int mode))                                          \
 	F(end_capture, "cuStreamEndCapture", (void *stream, void **graph))                                             \
 	F(instantiate, "cuGraphInstantiateWithFlags", (void **out, void *graph, unsigned long long flags))             \
@@ -100,17 +108,18 @@ static inline unsigned char *gpu_alloc(const struct gpu_functions *f, size_t len
 	return (unsigned char *)(uintptr_t)p;
 }
 
-/* The bytes are there on return: the copy alone may return before. */
+/* The bytes are there on return: the copy alone may return before. Other streams are not waited for: a rank of the same
+ * GPU may be in a call there that waits for this one. */
 static inline void gpu_put(const struct gpu_functions *f, void *to, const void *from, size_t len)
 {
 	gpu_must(f->put((uint64_t)(uintptr_t)to, from, len), "cuMemcpyHtoD");
-	gpu_must(f->sync_ctx(), "cuCtxSynchronize");
+	gpu_must(f->sync(NULL), "cuStreamSynchronize");
 }
 
 static inline void gpu_set(const struct gpu_functions *f, void *p, unsigned char value, size_t len)
 {
 	gpu_must(f->set((uint64_t)(uintptr_t)p, value, len), "cuMemsetD8");
-	gpu_must(f->sync_ctx(), "cuCtxSynchronize");
+	gpu_must(f->sync(NULL), "cuStreamSynchronize");
 }
 
 static inline void gpu_get(const struct gpu_functions *f, void *to, const void *from, size_t len)
