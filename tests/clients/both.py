@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs of PyTorch, CuPy and JAX, each once on NCCL and once on taut in its place, on a machine with GPUs; what they
-compute must agree. Usage: both.py LIBRARY [-n RANKS] [SCRIPT...]
+compute must agree. Usage: both.py LIBRARY [-n RANKS] [--alone] [--at-once N] [SCRIPT...]
 
 LIBRARY is taut's libnccl.so.2, which goes into LD_PRELOAD. Scripts: torch_*.py, cupy_nccl.py, jax_collectives.py of
 this folder (default: all whose package is installed). They print lines "VALUE name tolerance number...", which
-are compared here, and end with status 1 where something is wrong in itself.
+are compared here, and end with status 1 where something is wrong in itself. --alone: on taut only, for what NCCL
+refuses, such as more ranks than GPUs. --at-once: that many scripts beside each other (4), on the same GPUs.
 
 The last line is "N passed, N failed, N skipped"; exit status 0 when none failed, 77 when none ran."""
 import argparse
+import concurrent.futures
 import glob
 import importlib.util
 import math
@@ -21,9 +23,13 @@ TIMEOUT_S = 600
 OURS = "+taut"  # in the line that tells the version
 
 
+def torchrun(script, ranks):
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(ranks), script]
+
+
 def command(script, ranks):
     if os.path.basename(script).startswith("torch_"):
-        return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(ranks), script]
+        return torchrun(script, ranks)
     return [sys.executable, script, str(ranks)]
 
 
@@ -90,42 +96,49 @@ def compare(theirs, ours):
     return wrong, bits, numbers
 
 
+def judge_alone(script, ranks, library):
+    """Whether it passed, and what there is to say."""
+    name = os.path.basename(script)
+    found, wrong = run(script, ranks, library)
+    if wrong:
+        return False, "FAILED  %s on taut: %s" % (name, wrong)
+    return True, "ok      %s: %d ranks, %d values" % (name, ranks, len(found))
+
+
 def judge(script, ranks, library):
-    """Whether it passed."""
+    """Whether it passed, and what there is to say."""
     name = os.path.basename(script)
     theirs, wrong = run(script, ranks, None)
     if wrong:
-        print("FAILED  %s on NCCL: %s" % (name, wrong))
-        return False
+        return False, "FAILED  %s on NCCL: %s" % (name, wrong)
     ours, wrong = run(script, ranks, library)
     if wrong:
-        print("FAILED  %s on taut: %s" % (name, wrong))
-        return False
+        return False, "FAILED  %s on taut: %s" % (name, wrong)
     differ, bits, numbers = compare(theirs, ours)
-    print("%s  %s: %d numbers, %d of them not the same to the bit" % ("FAILED" if differ else "ok    ", name, numbers, bits))
-    for line in differ:
-        print("        " + line)
-    return not differ
+    line = "%s  %s: %d numbers, %d of them not the same to the bit" % ("FAILED" if differ else "ok    ", name, numbers, bits)
+    return not differ, "\n        ".join([line] + differ)
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("library")
     parser.add_argument("-n", type=int, default=2, dest="ranks")
+    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("scripts", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     scripts = args.scripts or sorted(glob.glob(os.path.join(HERE, "torch_*.py"))) + [
         os.path.join(HERE, "cupy_nccl.py"), os.path.join(HERE, "jax_collectives.py")]
-    passed = failed = skipped = 0
-    for script in scripts:
-        package = os.path.basename(script).split("_")[0]
-        if not importlib.util.find_spec(package):
-            print("skipped %s: no %s here" % (os.path.basename(script), package))
-            skipped += 1
-        elif judge(script, args.ranks, os.path.abspath(args.library)):
-            passed += 1
-        else:
-            failed += 1
+    here = [s for s in scripts if importlib.util.find_spec(os.path.basename(s).split("_")[0])]
+    for script in sorted(set(scripts) - set(here)):
+        print("skipped %s: its package is not here" % os.path.basename(script))
+    library, verdict = os.path.abspath(args.library), judge_alone if args.alone else judge
+    passed, skipped = 0, len(scripts) - len(here)
+    with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+        for good, text in pool.map(lambda script: verdict(script, args.ranks, library), here):
+            print(text, flush=True)
+            passed += good
+    failed = len(here) - passed
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     sys.exit(1 if failed else 0 if passed else 77)
 

@@ -13,8 +13,8 @@ __all__ = ["begin", "end", "must", "value", "equal"]
 
 
 def begin():
-    """This rank, how many there are, its GPU."""
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    """This rank, how many there are, its GPU; ranks beyond the number of GPUs share them."""
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     torch.manual_seed(7)
