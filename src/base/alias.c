@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -24,13 +25,9 @@ static const struct word protocols[] = { { "Simple", "bulk" }, { "LL", "ll" }, {
 /* LL128 stands for ll where it is wanted, but leaving LL128 out does not leave ll out. */
 static const struct word protocols_without[] = { { "Simple", "bulk" }, { "LL", "ll" }, { "LL128", NULL }, { 0 } };
 static const struct word algorithms[] = {
-	{ "CollnetDirect", NULL },
-	{ "CollnetChain", NULL },
-	{ "Collnet", NULL },
-	{ "NVLS", NULL },
-	{ "NVLSTree", NULL },
-	{ "PAT", NULL },
-	{ 0 },
+	{ "Tree", "tree" },	  { "Ring", "ring" },  { "CollnetDirect", NULL },
+	{ "CollnetChain", NULL }, { "Collnet", NULL }, { "NVLS", NULL },
+	{ "NVLSTree", NULL },	  { "PAT", NULL },     { 0 },
 };
 static const struct word collectives[] = {
 	{ "allreduce", "all_reduce" },
@@ -44,6 +41,7 @@ struct text {
 	char *at;
 	size_t left; /* besides the final zero */
 	bool short_of_room;
+	bool known_only; /* words that are not in the table are left out */
 };
 
 /* In lower case: taut's words are. */
@@ -90,7 +88,7 @@ static void put_once(struct text *t, const char *list, const char *word, size_t 
 	put(t, word, len);
 }
 
-/* A comma list, each word once; a word that is not in @words stays. */
+/* A comma list, each word once; a word that is not in @words mostly stays. */
 static void put_list(struct text *t, const struct word *words, const char *s, size_t len)
 {
 	const char *list = t->at, *end = s + len;
@@ -100,7 +98,7 @@ static void put_list(struct text *t, const struct word *words, const char *s, si
 		size_t n = (size_t)((comma ? comma : end) - s);
 		const struct word *w = find(words, s, n);
 
-		if (!w)
+		if (!w && !t->known_only)
 			put_once(t, list, s, n);
 		for (const char *ours = w ? w->ours : NULL; ours && *ours;) {
 			size_t one = strcspn(ours, ",");
@@ -143,7 +141,9 @@ static void put_choices(struct text *t, const struct word *with, const struct wo
 			put(t, ";", 1);
 		if (colon) {
 			head = (size_t)(colon - s) + 1;
+			t->known_only = false;
 			put_list(t, collectives, s, head - 1);
+			t->known_only = true;
 			put(t, ":", 1);
 		}
 		body = t->at;
@@ -159,11 +159,22 @@ static void put_choices(struct text *t, const struct word *with, const struct wo
 	}
 }
 
+/* Of those that are lists; their words are NCCL's alone. */
+static const struct word *words_of(const char *alias)
+{
+	if (!strcmp(alias, "NCCL_DEBUG_SUBSYS"))
+		return subsystems;
+	if (!strcmp(alias, "NCCL_PROTO"))
+		return protocols;
+	return strcmp(alias, "NCCL_ALGO") ? NULL : algorithms;
+}
+
 int alias_value(const char *alias, const char *value, char *out, size_t len)
 {
-	struct text t = { out, len - 1, false };
+	struct text t = { .at = out, .left = len - 1 };
 
 	*out = '\0';
+	t.known_only = words_of(alias);
 	if (!strcmp(alias, "NCCL_DEBUG")) {
 		put_list(&t, levels, value, strlen(value));
 	} else if (!strcmp(alias, "NCCL_DEBUG_SUBSYS")) {
@@ -178,4 +189,29 @@ int alias_value(const char *alias, const char *value, char *out, size_t len)
 		strcpy(out, value);
 	}
 	return t.short_of_room ? -1 : 0;
+}
+
+const char *alias_words(const char *alias)
+{
+	if (!strcmp(alias, "NCCL_DEBUG"))
+		return "VERSION|WARN|INFO|ABORT|TRACE";
+	return strcmp(alias, "NCCL_SOCKET_FAMILY") ? NULL : "AF_INET|AF_INET6";
+}
+
+bool alias_odd_word(const char *alias, const char *value, char *out, size_t len)
+{
+	const struct word *words = words_of(alias);
+
+	while (words && *value) {
+		size_t n;
+
+		value += *value == '^';
+		n = strcspn(value, ":,;");
+		if (n && value[n] != ':' && !find(words, value, n)) { /* before a colon: a collective */
+			snprintf(out, len, "%.*s", (int)n, value);
+			return true;
+		}
+		value += n + (value[n] != '\0');
+	}
+	return false;
 }

@@ -151,37 +151,34 @@ static bool parse_number(const struct row *row, const char *text, long long *out
 	}
 }
 
-/* @what: name, value and source as in "NCCL_DEBUG=loud (environment, for TAUT_LOG)". */
+static const char *const want[] = {
+	[KIND_INT] = "a number from", [KIND_SIZE] = "a size (K, M, G) from", [KIND_ENUM] = "one of"
+};
+
+/* @what: name, value and source as in "TAUT_LOG=loud (environment)". */
 static enum taut_status bad_value(const struct row *row, const char *what)
 {
-	static const char *const want[] = {
-		[KIND_INT] = "a number from", [KIND_SIZE] = "a size (K, M, G) from", [KIND_ENUM] = "one of"
-	};
-
 	return fail(TAUT_ERR_CONFIG, "%s: expected %s %s. %s", what, want[row->kind], row->s.limits, row->s.doc);
 }
 
-/* @alias: NCCL's programs run with what NCCL accepts, so numbers beyond taut's limits are
- * moved to the limit. */
-static enum taut_status row_number(const struct row *row, const char *text, const char *what, bool alias,
-				   long long *out)
+enum fit { FITS, MOVED, SENSELESS };
+
+/* A number beyond the limits is moved to the limit; *@out is the default where there is none. */
+static enum fit row_number(const struct row *row, const char *text, long long *out)
 {
 	long long lo, hi, v;
 
-	if (!parse_number(row, text, &v))
-		return bad_value(row, what);
+	if (!parse_number(row, text, &v)) {
+		parse_number(row, row->s.dflt, out);
+		return SENSELESS;
+	}
 	*out = v;
 	if (row->kind == KIND_ENUM)
-		return TAUT_OK;
+		return FITS;
 	parse_number(row, row->lo, &lo);
 	parse_number(row, row->hi, &hi);
-	if (v >= lo && v <= hi)
-		return TAUT_OK;
-	if (!alias)
-		return bad_value(row, what);
-	*out = v < lo ? lo : hi;
-	log_warn(LOG_BASE, "%s=%s: %s takes %s: taken as %lld", row->s.alias, text, row->s.name, row->s.limits, *out);
-	return TAUT_OK;
+	*out = v < lo ? lo : v > hi ? hi : v;
+	return v == *out ? FITS : MOVED;
 }
 
 static enum taut_status row_store_str(const struct row *row, struct config *cfg, const char *text)
@@ -196,17 +193,16 @@ static enum taut_status row_store_str(const struct row *row, struct config *cfg,
 	return TAUT_OK;
 }
 
+/* @alias: a program for NCCL runs with any value, as it does there; warn_value() says what is taken. */
 static enum taut_status row_set(const struct row *row, struct config *cfg, const char *text, const char *what,
 				bool alias)
 {
-	enum taut_status st;
 	long long v = 0;
 
 	if (row->kind == KIND_STR)
 		return row_store_str(row, cfg, text);
-	st = row_number(row, text, what, alias, &v);
-	if (st)
-		return st;
+	if (row_number(row, text, &v) != FITS && !alias)
+		return bad_value(row, what);
 	if (row->kind == KIND_SIZE)
 		*(size_t *)((char *)cfg + row->offset) = (size_t)v;
 	else
@@ -437,6 +433,40 @@ static void warn_once(const struct config *cfg, const struct files *files)
 		warn_unknown_file(&files->file[i]);
 }
 
+/* --- values of NCCL's variables that mean nothing --- */
+
+/* In NCCL's words: its programs know no others. */
+static void tell_value(const struct row *row, const struct choice *c, enum fit fit, long long taken)
+{
+	const char *words = alias_words(row->s.alias);
+	char where[300] = "environment", as[32] = "the default";
+
+	if (c->file)
+		choice_source(c, where, sizeof(where));
+	if (fit == MOVED)
+		snprintf(as, sizeof(as), "%lld", taken);
+	log_warn(LOG_BASE, "%s=%.80s (%s): expected %s %s: taken as %s", row->s.alias, c->value, where,
+		 words ? "one of" : want[row->kind], words ? words : row->s.limits, as);
+}
+
+static void warn_value(const struct row *row, const struct choice *c)
+{
+	static atomic_bool said[ROWS];
+	atomic_bool *mine = &said[row - rows];
+	enum fit fit = FITS;
+	char ours[1024];
+	long long v = 0;
+
+	if (!c->name || strcmp(c->name, row->s.alias) != 0 || atomic_load(mine))
+		return;
+	if (row->kind != KIND_STR && !alias_value(c->name, c->value, ours, sizeof(ours)))
+		fit = row_number(row, ours, &v);
+	if (fit != FITS && !atomic_exchange(mine, true))
+		tell_value(row, c, fit, v);
+	if (alias_odd_word(c->name, c->value, ours, sizeof(ours)) && !atomic_exchange(mine, true))
+		log_warn(LOG_BASE, "%s: NCCL has no \"%.80s\": left out", c->name, ours);
+}
+
 /* --- the calls --- */
 
 enum taut_status config_defaults(struct config *out)
@@ -472,6 +502,11 @@ enum taut_status config_load(struct config *out)
 			goto err_cleanup;
 	}
 	warn_once(&cfg, &files);
+	for (size_t i = 0; i < ROWS && first_of_machine(); i++) {
+		struct choice c = choose(&rows[i], &files);
+
+		warn_value(&rows[i], &c);
+	}
 	files_cleanup(&files);
 	*out = cfg;
 	return TAUT_OK;

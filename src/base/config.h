@@ -23,8 +23,9 @@ struct config {
 #undef SET_ENUM
 };
 
-/* On a bad value: TAUT_ERR_CONFIG, naming variable, value, limits and doc. An unknown
- * TAUT_* name in the environment is warned of once, with the nearest known name. */
+/* On a bad value: TAUT_ERR_CONFIG, naming variable, value, limits and doc; but a bad one of a NCCL_* name is warned of
+ * once, and the default taken. An unknown TAUT_* name in the environment is warned of once, with the nearest known
+ * name. */
 enum taut_status config_load(struct config *out);
 /* The defaults alone, for tests and simulators. */
 enum taut_status config_defaults(struct config *out);

@@ -142,9 +142,6 @@ static void a_bad_value_names_variable_value_limits_and_doc(void **state)
 	setenv("TAUT_LOG", "loud", 1);
 	assert_fails_with("expected one of none|err|warn|info|debug");
 	unsetenv("TAUT_LOG");
-	setenv("NCCL_DEBUG", "loud", 1);
-	assert_fails_with("NCCL_DEBUG=loud (environment, for TAUT_LOG): expected one of none|err");
-	unsetenv("NCCL_DEBUG");
 	write_file("\nTAUT_SLOT_BYTES=1K\n");
 	assert_fails_with(":2): expected a size (K, M, G) from 4K to 64M");
 }
@@ -222,7 +219,40 @@ static void nccl_values_are_put_in_tauts_words(void **state)
 		assert_string_equal(describe(cases[i].ours)->value, cases[i].as);
 		unsetenv(cases[i].name);
 	}
-	assert_non_null(strstr(lines, "NCCL_MAX_NCHANNELS=200: TAUT_CHANNELS takes 0 to 64: taken as 64"));
+}
+
+static void a_bad_value_of_nccl_is_warned_of_once_and_the_default_taken(void **state)
+{
+	struct config cfg;
+
+	(void)state;
+	setenv("NCCL_DEBUG", "loud", 1);
+	setenv("NCCL_DEBUG_SUBSYS", "INIT,FOO", 1);
+	setenv("NCCL_SHM_DISABLE", "yes", 1);
+	setenv("NCCL_ALGO", "allreduce:^one_shot;Tree", 1);
+	setenv("NCCL_PROTO", "^foo", 1);
+	setenv("NCCL_MAX_NCHANNELS", "200", 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(config_load(&cfg), TAUT_OK);
+		assert_int_equal(cfg.log_level, LOG_WARN);
+		assert_string_equal(cfg.log_modules, "comm");
+		assert_int_equal(cfg.shm_disable, 0);
+		assert_int_equal(cfg.channels, 64);
+		assert_string_equal(cfg.algo, "tree");
+		assert_string_equal(cfg.proto, "");
+		config_cleanup(&cfg);
+	}
+	assert_int_equal(levels[LOG_WARN], 6);
+	assert_string_equal(
+		lines, "NCCL_DEBUG=loud (environment): expected one of VERSION|WARN|INFO|ABORT|TRACE: taken as the "
+		       "default\n"
+		       "NCCL_DEBUG_SUBSYS: NCCL has no \"FOO\": left out\n"
+		       "NCCL_SHM_DISABLE=yes (environment): expected a number from 0 to 1: taken as the default\n"
+		       "NCCL_ALGO: NCCL has no \"one_shot\": left out\n"
+		       "NCCL_PROTO: NCCL has no \"foo\": left out\n"
+		       "NCCL_MAX_NCHANNELS=200 (environment): expected a number from 0 to 64: taken as 64\n");
+	setenv("TAUT_SHM_DISABLE", "yes", 1);
+	assert_fails_with("TAUT_SHM_DISABLE=yes");
 }
 
 static void a_long_alias_value_is_an_error_and_no_overflow(void **state)
@@ -238,6 +268,7 @@ static void a_long_alias_value_is_an_error_and_no_overflow(void **state)
 	assert_fails_with("NCCL_SOCKET_IFNAME");
 	unsetenv("NCCL_SOCKET_IFNAME");
 	memset(value, 'a', sizeof(value) - 1);
+	memcpy(value + sizeof(value) - 6, ":Ring", 6);
 	setenv("NCCL_ALGO", value, 1);
 	assert_fails_with("NCCL_ALGO");
 }
@@ -487,6 +518,7 @@ int main(void)
 		TEST(a_bad_value_names_variable_value_limits_and_doc),
 		TEST(sizes_take_suffixes),
 		TEST(nccl_values_are_put_in_tauts_words),
+		TEST(a_bad_value_of_nccl_is_warned_of_once_and_the_default_taken),
 		TEST(a_long_alias_value_is_an_error_and_no_overflow),
 		TEST(the_secret_is_never_shown),
 		TEST(a_secret_in_a_file_that_others_can_read_is_refused),
