@@ -19,6 +19,16 @@ struct cu_ipc_handle {
 	char bytes[64];
 };
 
+struct cu_launch_attribute {
+	int id, pad, value, rest[15]; /* value: of a union of 64 bytes */
+};
+struct cu_launch {
+	unsigned grid[3], block[3], shared_bytes;
+	struct cu_stream *stream;
+	struct cu_launch_attribute *attributes;
+	unsigned nattributes;
+};
+
 enum { CU_OK = 0, CU_NOT_READY = 600, CU_PEER_ENABLED = 704 };
 enum {
 	CU_DEVICE_SMS = 16,
@@ -35,6 +45,8 @@ enum { CU_CAPTURE_NONE = 0 };
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
 enum { CU_IPC_LAZY_PEER = 1 };
+enum { CU_FUNCTION_PTX_VERSION = 5 };
+enum { CU_LAUNCH_EARLY = 6 }; /* programmatic stream serialization */
 
 struct cuda_driver {
 #define CU(name, symbol, params) int(*name) params;

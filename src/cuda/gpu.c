@@ -13,11 +13,13 @@
 #define LL128_SHARE ((size_t)2 << 20) /* largest part of a message by ll128, if there is room */
 #define LL128_BUDGET ((size_t)16 << 20)
 #define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
+#define PUSH_SLOT_MOST 4096	       /* what a warp moves in one go */
 
 /* Where things lie in the mail; the same on every rank. */
 struct layout {
-	uint64_t acks, posts, ll, ll128, stage, bytes;
+	uint64_t acks, posts, ll, ll128, stage, push, bytes;
 	uint64_t ll_bytes, ll128_bytes; /* of an area */
+	uint32_t push_slot;
 	struct message_layout messages;
 };
 
@@ -50,6 +52,17 @@ static uint64_t up(uint64_t x, uint64_t to)
 	return (x + to - 1) / to * to;
 }
 
+/* Bytes of a slot of a channel: the slots of all channels share the stage. */
+static uint32_t push_slot_for(int n)
+{
+	uint64_t slots = (uint64_t)GPU_PUSH_CHANNELS * 2 * (uint64_t)(n - 1), bytes;
+
+	if (n < 2 || n > GPU_PUSH_RANKS)
+		return 0;
+	bytes = GPU_MAX_BLOCKS * 2 * STAGE_BYTES / slots / 512 * 512;
+	return bytes < PUSH_SLOT_MOST ? (uint32_t)bytes : PUSH_SLOT_MOST;
+}
+
 static struct layout layout_for(int n)
 {
 	struct layout l = { .ll_bytes = 2 * LL_DATA };
@@ -62,7 +75,9 @@ static struct layout layout_for(int n)
 	l.ll = l.posts + (uint64_t)GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE;
 	l.ll128 = l.ll + areas * l.ll_bytes;
 	l.stage = l.ll128 + areas * l.ll128_bytes;
-	l.messages = messages_layout(n, l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES);
+	l.push_slot = push_slot_for(n);
+	l.push = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
+	l.messages = messages_layout(n, l.push + GPU_PUSH_BYTES);
 	l.bytes = l.messages.end;
 	return l;
 }
@@ -370,40 +385,41 @@ static enum gpu_kernel choose(const struct gpu *g, const struct gpu_request *op,
 	return bytes <= line_data && bytes <= (size_t)1 << 20 ? KERNEL_LL128 : KERNEL_BULK;
 }
 
-/* The kernel for sums of whole aligned words, where there is one for the type. */
+/* Is it a sum of whole aligned words for which there is a kernel? */
 static bool plain_sum(const struct gpu *g, const struct gpu_direct_args *a)
 {
-	return a->shape.reduces && !a->shape.scatters && a->shape.to < 0 && a->value.op == GPU_SUM &&
-	       !a->value.scaled && !a->value.divide && g->module->f[KERNEL_LL_SUM][a->value.kind] &&
-	       !((a->bytes | (uintptr_t)a->in | (uintptr_t)a->out) & 7);
+	return a->shape.reduces && a->value.op == GPU_SUM && !a->value.scaled && !a->value.divide &&
+	       g->module->f[KERNEL_LL_SUM][a->value.kind] && !((a->bytes | (uintptr_t)a->in | (uintptr_t)a->out) & 7);
 }
 
-static int clamp(size_t want, int most)
+/* The one with the least code. */
+static enum gpu_kernel lean_ll(const struct gpu *g, const struct gpu_request *op, const struct gpu_direct_args *a)
 {
-	return want < 1 ? 1 : want > (size_t)most ? most : (int)want;
+	if (!a->shape.reduces)
+		return KERNEL_LL_COPY;
+	if (!plain_sum(g, a))
+		return KERNEL_LL;
+	return op->coll == COLL_ALL_REDUCE ? KERNEL_LL_SUM : KERNEL_LL_PART_SUM;
 }
 
-/* Threads that carry data, by the block, and blocks. What was measured best on two H200; docs/BENCHMARKS.md. */
-static void grid_of(const struct gpu *g, enum gpu_kernel k, size_t bytes, int *blocks, int *threads)
+static unsigned clamp(size_t want, int most)
 {
-	const int clerks = 32;
+	return want < 1 ? 1 : want > (size_t)most ? (unsigned)most : (unsigned)want;
+}
 
+/* What was measured best on two H200; docs/BENCHMARKS.md. */
+static struct gpu_grid grid_of(const struct gpu *g, enum gpu_kernel k, size_t bytes)
+{
 	switch (k) {
 	case KERNEL_LL:
-		*blocks = clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32);
-		*threads = bytes <= 256 ? 32 + clerks : 256 + clerks;
-		break;
+		return (struct gpu_grid){ clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32),
+					  bytes <= 256 ? 32 : 256, true };
 	case KERNEL_LL128:
-		*threads = 512 + clerks;
-		*blocks = clamp(bytes / 120 / 32, g->blocks);
-		break;
+		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, true };
 	case KERNEL_LL128_TWO:
-		*threads = 512 + clerks;
-		*blocks = clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks);
-		break;
+		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, true };
 	default:
-		*threads = 512;
-		*blocks = clamp(bytes / (32 << 10), g->blocks);
+		return (struct gpu_grid){ clamp(bytes / (32 << 10), g->blocks), 512, false };
 	}
 }
 
@@ -465,10 +481,11 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	struct gpu_bulk_args a = { .maps = (const uint64_t *)(uintptr_t)g->maps,
 				   .ready = (const uint32_t *)(uintptr_t)g->ready,
 				   .stage = g->at.stage,
-				   .stage_bytes = STAGE_BYTES };
+				   .stage_bytes = STAGE_BYTES,
+				   .push = g->at.push,
+				   .push_slot = g->at.push_slot };
 	enum gpu_kernel k = choose(g, op, bytes);
-	void *params[] = { k == KERNEL_BULK ? (void *)&a : (void *)&a.direct };
-	int blocks, threads;
+	struct gpu_grid grid = grid_of(g, k, bytes);
 
 	fill_call(&a.direct.call, g, op->sig);
 	a.direct.shape = shape_of(op);
@@ -480,12 +497,10 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 		a.in = share_find(g->share, op->in);
 		a.out = share_find(g->share, op->out);
 	}
-	grid_of(g, k, bytes, &blocks, &threads);
-	if (k == KERNEL_LL && plain_sum(g, &a.direct))
-		k = KERNEL_LL_SUM;
-	return cuda_st(g->cu->launch(g->module->f[k][a.direct.value.kind], (unsigned)blocks, 1, 1, (unsigned)threads, 1,
-				     1, 0, stream, params, NULL),
-		       "launching a collective");
+	if (k == KERNEL_LL)
+		k = lean_ll(g, op, &a.direct);
+	return gpu_module_launch(g->module, g->cu, g->module->f[k][a.direct.value.kind], grid,
+				 k == KERNEL_BULK ? (void *)&a : (void *)&a.direct, stream);
 }
 
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream)
@@ -513,7 +528,6 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 				       .lanes = g->at.messages.lanes,
 				       .counters = (uint64_t *)(uintptr_t)g->counters,
 				       .odd = g->odd };
-	void *params[] = { &a };
 	enum taut_status st = TAUT_OK;
 
 	fill_call(&a.call, g, 0);
@@ -523,9 +537,9 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 		for (size_t i = at; i < at + k; i++)
 			longest = list[i].bytes > longest ? list[i].bytes : longest;
 		at += k;
-		st = cuda_st(g->cu->launch(g->module->messages, (unsigned)clamp(a.nunits, g->blocks), 1, 1,
-					   longest > 4096 ? 512 : 128, 1, 1, 0, stream, params, NULL),
-			     "launching messages");
+		st = gpu_module_launch(
+			g->module, g->cu, g->module->messages,
+			(struct gpu_grid){ clamp(a.nunits, g->blocks), longest > 4096 ? 512 : 128, true }, &a, stream);
 	}
 	return st;
 }

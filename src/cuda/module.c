@@ -9,7 +9,8 @@
 /* The fat binaries of the .cu files; an empty list when they were not compiled. cmake/cuda.cmake. */
 extern const unsigned char *const taut_kernels[];
 
-static const char *const kernel_names[KERNELS_COUNT] = { "ll", "ll128", "ll128_two", "bulk", "ll_sum" };
+static const char *const kernel_names[KERNELS_COUNT] = { "ll",	   "ll128",	  "ll128_two", "bulk",
+							 "ll_sum", "ll_part_sum", "ll_copy" };
 #define NAME(kind) [kind] = #kind,
 static const char *const kind_names[GPU_KINDS] = { GPU_FOR_KINDS(NAME) };
 #undef NAME
@@ -43,7 +44,9 @@ static enum taut_status find_one(struct cu_function **out, const struct gpu_modu
 
 static bool exists(int kernel, int kind)
 {
-	return kernel != KERNEL_LL_SUM || has_sum[kind];
+	bool sum = kernel == KERNEL_LL_SUM || kernel == KERNEL_LL_PART_SUM;
+
+	return (!sum || has_sum[kind]) && (kernel != KERNEL_LL_COPY || kind == GPU_U64);
 }
 
 static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver *cu)
@@ -60,6 +63,16 @@ static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver 
 			st = find_one(&m->f[k][i], m, cu, name);
 		}
 	}
+	return st;
+}
+
+/* Of PTX for older GPUs there is no such wait. */
+static enum taut_status find_early(struct gpu_module *m, const struct cuda_driver *cu)
+{
+	int ptx = 0;
+	enum taut_status st = cuda_st(cu->function_attribute(&ptx, CU_FUNCTION_PTX_VERSION, m->messages), "a kernel");
+
+	m->early = ptx >= 90;
 	return st;
 }
 
@@ -91,6 +104,8 @@ static enum taut_status load(struct gpu_module **out, const struct cuda_driver *
 	st = load_images(m, cu);
 	if (!st)
 		st = find_all(m, cu);
+	if (!st)
+		st = find_early(m, cu);
 	if (st) {
 		unload_images(m, cu);
 		mem_free(m);
@@ -98,6 +113,20 @@ static enum taut_status load(struct gpu_module **out, const struct cuda_driver *
 	}
 	*out = m;
 	return TAUT_OK;
+}
+
+enum taut_status gpu_module_launch(const struct gpu_module *m, const struct cuda_driver *cu, struct cu_function *f,
+				   struct gpu_grid grid, void *args, void *stream)
+{
+	struct cu_launch_attribute early = { .id = CU_LAUNCH_EARLY, .value = 1 };
+	struct cu_launch launch = { .grid = { grid.blocks, 1, 1 },
+				    .block = { grid.threads, 1, 1 },
+				    .stream = stream,
+				    .attributes = &early,
+				    .nattributes = grid.early && m->early };
+	void *params[] = { args };
+
+	return cuda_st(cu->launch(&launch, f, params, NULL), "launching a kernel");
 }
 
 enum taut_status gpu_module_get(const struct gpu_module **out, const struct cuda_driver *cu)

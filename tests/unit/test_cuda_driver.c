@@ -23,6 +23,13 @@ SAME(CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
 SAME(CU_HOST_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME(CU_IPC_LAZY_PEER, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+SAME(CU_FUNCTION_PTX_VERSION, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+SAME(CU_LAUNCH_EARLY, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+SAME(offsetof(struct cu_launch_attribute, value), offsetof(CUlaunchAttribute, value));
+SAME(sizeof(struct cu_launch_attribute), sizeof(CUlaunchAttribute));
+SAME(offsetof(struct cu_launch, stream), offsetof(CUlaunchConfig, hStream));
+SAME(offsetof(struct cu_launch, nattributes), offsetof(CUlaunchConfig, numAttrs));
+SAME(sizeof(struct cu_launch), sizeof(CUlaunchConfig));
 _Static_assert(sizeof(struct cu_ipc_handle) == sizeof(CUipcMemHandle), "handle");
 #endif
 

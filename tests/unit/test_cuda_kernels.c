@@ -11,13 +11,15 @@
 #include "exec/reduce.h"
 #include "unit.h"
 
-enum { RANKS = 5, BLOCKS = 3, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4 };
+enum { RANKS = 5, BLOCKS = 3, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, PUSH_SLOT = 512 };
+_Static_assert(2 * (RANKS - 1) * PUSH_SLOT <= BLOCKS * 2 * STAGE, "slots of the one channel of three blocks");
 
 #define MAIL_POSTS (RANKS * GPU_LINE)
 #define MAIL_LL (MAIL_POSTS + GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE)
 #define MAIL_LL128 (MAIL_LL + RANKS * 2 * AREA)
 #define MAIL_STAGE (MAIL_LL128 + RANKS * 2 * AREA)
-#define MAIL_BYTES (MAIL_STAGE + BLOCKS * 2 * STAGE)
+#define MAIL_PUSH (MAIL_STAGE + BLOCKS * 2 * STAGE)
+#define MAIL_BYTES (MAIL_PUSH + GPU_PUSH_BYTES)
 
 /* A trial starts a thread for each block of each rank, which the thread sanitizer makes slow. */
 #ifdef __SANITIZE_THREAD__
@@ -26,8 +28,9 @@ enum { TRIALS = 40 };
 enum { TRIALS = 500 };
 #endif
 
-enum form { LL, LL_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
-static const char *const form_names[] = { "ll", "ll_sum", "ll128", "ll128_two", "bulk", "bulk staged", "bulk mixed" };
+enum form { LL, LL_SUM, LL_PART_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
+static const char *const form_names[] = { "ll",	       "ll_sum", "ll_part_sum", "ll128",
+					  "ll128_two", "bulk",	 "bulk staged", "bulk mixed" };
 
 #define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind },
 static const struct {
@@ -38,6 +41,9 @@ static const struct {
 #undef OF_KIND
 #define OF_SUM(kind) [kind] = ll_sum_##kind,
 static void (*const sums[GPU_KINDS])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
+#undef OF_SUM
+#define OF_SUM(kind) [kind] = ll_part_sum_##kind,
+static void (*const part_sums[GPU_KINDS])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
 #undef OF_SUM
 static const enum taut_type types[GPU_KINDS] = {
 	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
@@ -54,7 +60,7 @@ static const enum taut_op ops[] = {
 struct world {
 	int n;
 	unsigned char *mail[RANKS];
-	uint32_t epochs[RANKS][GPU_MAX_BLOCKS], stop, trouble[RANKS];
+	uint32_t epochs[RANKS][GPU_MAX_BLOCKS], stop[RANKS], trouble[RANKS];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
 	uint32_t ready[GPU_MAX_PLACES];
 };
@@ -71,10 +77,14 @@ static void *run_block(void *p)
 	struct job *j = p;
 
 	emulate_block(j->block, BLOCKS);
-	if (j->form == LL)
+	if (j->form == LL && !j->args.direct.shape.reduces)
+		ll_copy_GPU_U64(j->args.direct);
+	else if (j->form == LL)
 		kernels[j->kind].ll(j->args.direct);
 	else if (j->form == LL_SUM)
 		sums[j->kind](j->args.direct);
+	else if (j->form == LL_PART_SUM)
+		part_sums[j->kind](j->args.direct);
 	else if (j->form == LL128)
 		kernels[j->kind].ll128(j->args.direct);
 	else if (j->form == LL128_TWO)
@@ -110,7 +120,7 @@ static void fill_call(struct world *w, struct gpu_call *c, int rank)
 				.nranks = w->n,
 				.sig = 77,
 				.epochs = w->epochs[rank],
-				.stop = &w->stop,
+				.stop = &w->stop[rank],
 				.trouble = &w->trouble[rank],
 				.acks = 0,
 				.posts = MAIL_POSTS,
@@ -160,6 +170,8 @@ static void run_trial(struct world *w, const struct trial *t)
 			j->args.ready = w->ready;
 			j->args.stage = MAIL_STAGE;
 			j->args.stage_bytes = STAGE;
+			j->args.push = MAIL_PUSH;
+			j->args.push_slot = PUSH_SLOT;
 		}
 	}
 	for (int i = 0; i < w->n * BLOCKS; i++)
@@ -305,10 +317,10 @@ static bool may_be_in_place(const struct gpu_shape *s)
 	return (s->reduces || !s->scatters || is_all_to_all(s)) && s->to < 0;
 }
 
-/* What ll_sum is for; false when there is none for the kind. */
+/* What ll_sum and ll_part_sum are for; false when there is none for the kind. */
 static bool make_plain(struct trial *t)
 {
-	t->shape = shapes[0];
+	t->shape = shapes[t->form == LL_SUM ? 0 : rnd(2) ? 2 : 4];
 	t->bytes = (t->bytes + 7) / 8 * 8;
 	if (sums[t->value.kind])
 		t->value = (struct gpu_value){ .kind = t->value.kind, .op = GPU_SUM };
@@ -338,9 +350,9 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 				t.value.divide = !t.value.scaled && is_int(kind) && rnd(2) ? (uint32_t)n : 0;
 			}
 			t.bytes = elems[rnd(5)] * elem;
-			if (t.form == LL_SUM && !make_plain(&t))
+			if ((t.form == LL_SUM || t.form == LL_PART_SUM) && !make_plain(&t))
 				t.form = LL;
-			skew = t.form == LL_SUM ? 0 : skew;
+			skew = t.form == LL_SUM || t.form == LL_PART_SUM ? 0 : skew;
 			in_place = rnd(2) && may_be_in_place(&t.shape);
 			if (in_place && is_all_to_all(&t.shape) && t.form == BULK)
 				t.form = BULK_MIXED; /* as gpu.c does: not where its peers read */
@@ -386,7 +398,7 @@ static void a_kernel_that_waits_ends_when_told_to(void **state)
 	struct world *w = world_create(2);
 
 	(void)state;
-	w->stop = 1;
+	w->stop[0] = 1;
 	for (int f = 0; f < FORMS; f++) {
 		struct job j = { .form = (enum form)f, .kind = GPU_F32 };
 		unsigned char in[64] = { 0 }, out[64];

@@ -5,15 +5,27 @@
 
 #include "cuda/kernels/device.cuh"
 
+DEVICE bool is_rare(uint32_t spins)
+{
+	return !(spins & 0xfff);
+}
+
 /* False: the call is over without success, threads leave. The host is asked now and then only: its
  * memory is far. */
 DEVICE bool keep_waiting(const gpu_call &c, uint32_t &spins)
 {
 	relax();
-	return ++spins & 0xfff || !load_host(c.stop);
+	return !is_rare(++spins) || !load_host(c.stop);
 }
 
-/* What rank @p has said when it began its last calls of even and odd number: number and signature. */
+/* Rank @p has made another call: this rank's kernels end. */
+DEVICE void tell_trouble(const gpu_call &c, int p)
+{
+	store_host(c.trouble, (uint32_t)p + 1);
+	store_host(c.stop, 1);
+}
+
+/* The last calls of even and odd number that rank @p has begun, as far as is known here. */
 DEVICE vec16 *begun_at(const gpu_call &c, int p, int by)
 {
 	return (vec16 *)(c.mail[p] + c.acks + (uint64_t)by * GPU_LINE);
@@ -21,7 +33,7 @@ DEVICE vec16 *begun_at(const gpu_call &c, int p, int by)
 
 DEVICE bool reached(uint64_t word, uint32_t epoch)
 {
-	return (int32_t)((uint32_t)(word >> 32) - epoch) >= 0;
+	return (int32_t)((uint32_t)word - epoch) >= 0;
 }
 
 /* Has rank @p finished the call before the last: what that call left in its mail may be overwritten. */
@@ -42,60 +54,27 @@ DEVICE bool wait_room(const gpu_call &c, int p, uint32_t epoch)
 	return true;
 }
 
-/* The number of this call. */
+/* The number of this call. First the call before must be over, as kernels are launched early. */
 DEVICE uint32_t call_number(const gpu_call &c)
 {
+	wait_for_last();
 	return c.epochs[block_index()] + 1;
 }
 
-/* Tells the peers that the call has begun, and so that the one before is over. */
-DEVICE void call_begin(const gpu_call &c, uint32_t epoch, unsigned thread, unsigned threads)
+/* Tells the peers that the call has begun, and so that the one before is over. For calls in which they may not
+ * hear of this rank otherwise. */
+DEVICE void call_begin(const gpu_call &c, uint32_t epoch)
 {
-	for (int p = (int)thread; p < c.nranks && block_index() == 0; p += (int)threads)
+	for (int p = (int)thread_index(); p < c.nranks && block_index() == 0; p += (int)thread_count())
 		if (p != c.rank && wait_room(c, p, epoch))
-			store_word((uint64_t *)begun_at(c, p, c.rank) + (epoch & 1), (uint64_t)epoch << 32 | c.sig);
+			store_word((uint64_t *)begun_at(c, p, c.rank) + (epoch & 1), epoch);
 }
 
-/* Is the call of rank @p, of whom something comes, the same as this one? */
-DEVICE void compare_call(const gpu_call &c, int p, uint32_t epoch)
+/* Something has come from every peer to the first thread: all have begun the call. */
+DEVICE void note_all_begun(const gpu_call &c, uint32_t epoch)
 {
-	const uint64_t *word = (const uint64_t *)begun_at(c, c.rank, p) + (epoch & 1);
-	uint32_t spins = 0;
-	uint64_t w;
-
-	while (!reached(w = load_word(word), epoch))
-		if (!keep_waiting(c, spins))
-			return;
-	if ((uint32_t)w != c.sig)
-		store_host(c.trouble, (uint32_t)p + 1);
-}
-
-/* @from: the rank of whom something comes; -1: all. */
-DEVICE void compare_calls(const gpu_call &c, uint32_t epoch, int from, unsigned thread, unsigned threads)
-{
-	for (int p = (int)thread; p < c.nranks && block_index() == 0; p += (int)threads)
-		if (p != c.rank && (from < 0 || from == p))
-			compare_call(c, p, epoch);
-}
-
-/* The last threads of a block, which carry no data, tell and compare while the others work: that takes
- * as long as a small message. Where there are none, the others do it before and after. */
-DEVICE bool is_clerk()
-{
-	return CLERKS && thread_index() >= thread_count() - CLERKS;
-}
-
-DEVICE void clerk_work(const gpu_call &c, uint32_t epoch, int from)
-{
-	unsigned thread = thread_index() - (thread_count() - CLERKS);
-
-	call_begin(c, epoch, thread, CLERKS);
-	compare_calls(c, epoch, from, thread, CLERKS);
-}
-
-DEVICE unsigned workers()
-{
-	return thread_count() - CLERKS;
+	for (int p = 0; p < c.nranks && block_index() == 0 && thread_index() == 0; p++)
+		store_word((uint64_t *)begun_at(c, c.rank, p) + (epoch & 1), epoch);
 }
 
 DEVICE void call_end(const gpu_call &c, uint32_t epoch)
@@ -113,6 +92,9 @@ OUTLINE uint64_t get_bytes(const char *p, unsigned n)
 {
 	uint64_t w = 0;
 
+	if (n == 4 && !((uintptr_t)p & 3))
+		return *(const uint32_t *)p;
+
 	for (unsigned k = 0; k < n; k++)
 		w |= (uint64_t)(uint8_t)p[k] << (8 * k);
 	return w;
@@ -120,6 +102,10 @@ OUTLINE uint64_t get_bytes(const char *p, unsigned n)
 
 OUTLINE void put_bytes(char *p, unsigned n, uint64_t w)
 {
+	if (n == 4 && !((uintptr_t)p & 3)) {
+		*(uint32_t *)p = (uint32_t)w;
+		return;
+	}
 	for (unsigned k = 0; k < n; k++)
 		p[k] = (char)(w >> (8 * k));
 }

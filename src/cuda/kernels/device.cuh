@@ -22,7 +22,6 @@ struct alignas(16) vec16 {
 #define OUTLINE static
 #define SPECIAL inline /* of a template: may not be static */
 #define KERNEL(name, args, threads) extern "C" void name(const args a)
-#define CLERKS 0
 #define LANES_OF_LINE 1 /* threads that hold a 128-byte line together */
 
 struct emulated_block {
@@ -47,6 +46,28 @@ DEVICE unsigned thread_count()
 	return 1;
 }
 DEVICE void block_sync()
+{
+}
+DEVICE unsigned warp_index()
+{
+	return 0;
+}
+DEVICE unsigned warp_count()
+{
+	return 1;
+}
+DEVICE unsigned lane_index()
+{
+	return 0;
+}
+DEVICE unsigned lane_count()
+{
+	return 1;
+}
+DEVICE void warp_sync()
+{
+}
+DEVICE void line_sync()
 {
 }
 DEVICE bool any_of_warp(bool x)
@@ -100,6 +121,9 @@ DEVICE void relax()
 {
 	sched_yield();
 }
+DEVICE void wait_for_last()
+{
+}
 #else
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__
@@ -108,7 +132,6 @@ DEVICE void relax()
 #define KERNEL(name, args, threads)                                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
 #define LANES_OF_LINE 8
-#define CLERKS 32 /* threads of a block that carry no data: call.h */
 
 DEVICE unsigned block_index()
 {
@@ -129,6 +152,31 @@ DEVICE unsigned thread_count()
 DEVICE void block_sync()
 {
 	__syncthreads();
+}
+DEVICE unsigned warp_index()
+{
+	return threadIdx.x / 32;
+}
+DEVICE unsigned warp_count()
+{
+	return blockDim.x / 32;
+}
+DEVICE unsigned lane_index()
+{
+	return threadIdx.x % 32;
+}
+DEVICE unsigned lane_count()
+{
+	return 32;
+}
+DEVICE void warp_sync()
+{
+	__syncwarp();
+}
+/* The threads that hold a line together go on at once. */
+DEVICE void line_sync()
+{
+	__syncwarp(0xffu << (threadIdx.x & 24));
 }
 DEVICE bool any_of_warp(bool x)
 {
@@ -178,6 +226,15 @@ DEVICE vec16 load_flagged(const void *p)
 }
 DEVICE void relax()
 {
+}
+/* Launched while the kernel before still ran (gpu.c): until that is over and what it wrote is here. The next may be
+ * launched then. */
+DEVICE void wait_for_last()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 #endif
 

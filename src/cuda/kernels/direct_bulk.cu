@@ -10,6 +10,7 @@
  *
  * Traffic over the links, two ranks, all-reduce of S bytes: S / 2 read and S / 2 written by each. */
 #include "cuda/kernels/call.cuh"
+#include "cuda/kernels/push.cuh"
 #include "cuda/kernels/value.cuh"
 
 #define THREADS 512
@@ -35,7 +36,7 @@ struct shared_places {
 	const char *in[GPU_MAX_RANKS];
 	char *out[GPU_MAX_RANKS];
 	uint64_t scalar[GPU_MAX_RANKS];
-	int good, direct, scaled;
+	int good, direct, scaled, even; /* even: all buffers are aligned to 16 bytes */
 };
 
 DEVICE uint64_t *post_at(const gpu_call &c, int at, int by)
@@ -68,7 +69,7 @@ DEVICE uint32_t post_value(const gpu_bulk_args &a, int word)
 }
 
 /* Every word with the number of the call in its upper half. */
-DEVICE void exchange_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
+DEVICE void tell_posts(const gpu_bulk_args &a, uint32_t epoch)
 {
 	const gpu_call &c = a.direct.call;
 	unsigned n = (unsigned)c.nranks * POST_BARRIER;
@@ -78,6 +79,13 @@ DEVICE void exchange_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places
 
 		store_word(post_at(c, p, c.rank) + w, (uint64_t)epoch << 32 | post_value(a, w));
 	}
+}
+
+DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
+{
+	const gpu_call &c = a.direct.call;
+	unsigned n = (unsigned)c.nranks * POST_BARRIER;
+
 	for (unsigned x = thread_index(); x < n; x += thread_count()) {
 		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
 		uint64_t *at = post_at(c, c.rank, p) + w, v;
@@ -100,21 +108,21 @@ DEVICE char *find(const gpu_bulk_args &a, int p, const uint32_t *post, int first
 	return (char *)(base + ((uint64_t)post[first + 2] << 32 | post[first + 1]));
 }
 
-/* Finds the buffers of all ranks. False: the call is over. */
+/* Finds the buffers of all ranks, once told. False: the call is over. */
 DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 {
 	const gpu_call &c = a.direct.call;
 
 	if (thread_index() == 0)
-		s->good = s->direct = 1;
+		s->good = s->direct = s->even = 1;
 	block_sync();
-	exchange_posts(a, epoch, s);
+	hear_posts(a, epoch, s);
 	block_sync();
 	for (int p = (int)thread_index(); p < c.nranks && s->good; p += (int)thread_count()) {
 		const uint32_t *post = s->post[p];
 
 		if (post[POST_SIG] != c.sig) {
-			store_host(c.trouble, (uint32_t)p + 1);
+			tell_trouble(c, p);
 			s->good = 0;
 		}
 		if ((sends(a.direct.shape, p) && !post[POST_IN]) || (receives(a.direct.shape, p) && !post[POST_OUT]))
@@ -133,6 +141,8 @@ DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 			    : s->direct ? (receives(a.direct.shape, p) ? find(a, p, s->post[p], POST_OUT) : 0)
 					: c.mail[p] + stage + a.stage_bytes;
 		s->scalar[p] = (uint64_t)s->post[p][POST_SCALAR_HI] << 32 | s->post[p][POST_SCALAR_LO];
+		if (((uintptr_t)s->in[p] | (uintptr_t)s->out[p]) & 15)
+			s->even = 0;
 	}
 	block_sync();
 	return s->good;
@@ -169,11 +179,6 @@ struct task {
 	uint64_t in_at, out_at, bytes;
 };
 
-DEVICE uint64_t round_up(uint64_t x, uint64_t to)
-{
-	return (x + to - 1) / to * to;
-}
-
 /* Share @r of @n of @bytes, in whole lines. */
 DEVICE void cut(uint64_t *at, uint64_t *len, uint64_t bytes, uint64_t r, uint64_t n)
 {
@@ -183,15 +188,16 @@ DEVICE void cut(uint64_t *at, uint64_t *len, uint64_t bytes, uint64_t r, uint64_
 	*len = bytes - from < each ? bytes - from : each;
 }
 
-/* Who shares the work of a piece with many receivers: all, each a part. */
-DEVICE bool is_shared(const gpu_shape &s)
+/* Who shares the work of a piece with many receivers: all, each a part. Of two ranks the root reduces alone: the link
+ * to it would carry what the other reads besides. */
+DEVICE bool is_shared(const gpu_shape &s, int n)
 {
-	return !s.scatters && (s.reduces || s.from >= 0);
+	return !s.scatters && (s.from >= 0 || (s.reduces && (s.to < 0 || n > 2)));
 }
 
 /*               sources  destinations  part of the piece     in at       out at
  * all_reduce     all      all           share of this rank
- * reduce         all      root          share of this rank
+ * reduce         all      root          share of this rank; of two ranks: the root the whole
  * broadcast      root     all           share of this rank
  * reduce_scatter all      this rank     whole                 block of me
  * scatter        root     this rank     whole                 block of me
@@ -205,7 +211,9 @@ DEVICE task task_of(const gpu_direct_args &a, int turn, uint64_t at, uint64_t by
 	int me = a.call.rank, n = a.call.nranks;
 	task t = { 0, n, 0, n, at, at, bytes };
 
-	if (is_shared(s)) {
+	if (s.reduces && s.to >= 0 && n == 2 && s.to != me)
+		t.bytes = 0;
+	if (is_shared(s, n)) {
 		uint64_t from, len;
 
 		cut(&from, &len, bytes, (uint64_t)me, (uint64_t)n);
@@ -304,48 +312,9 @@ DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task
 	}
 }
 
-/* Two ranks, each other's sum: the peer's words are asked for first, as they come from far. */
-template <int K, int U>
-DEVICE void move_pair(const gpu_bulk_args &a, const char *x, const char *y, bool own_first, char *to, char *far,
-		      uint64_t step)
-{
-	vec16 mine[U], theirs[U];
-
-#pragma unroll
-	for (int u = 0; u < U; u++)
-		theirs[u] = get16(y + u * step);
-#pragma unroll
-	for (int u = 0; u < U; u++)
-		mine[u] = get16(x + u * step);
-#pragma unroll
-	for (int u = 0; u < U; u++) {
-		vec16 p = own_first ? mine[u] : theirs[u], q = own_first ? theirs[u] : mine[u];
-		pack<K> lo = pack_of<K>(p.x), hi = pack_of<K>(p.y);
-
-		pack_add<K, GPU_SUM>(lo, q.x, a.direct.value);
-		pack_add<K, GPU_SUM>(hi, q.y, a.direct.value);
-		p.x = word_of(lo, a.direct.value);
-		p.y = word_of(hi, a.direct.value);
-		*(vec16 *)(far + u * step) = p;
-		*(vec16 *)(to + u * step) = p;
-	}
-}
-
 template <int K> struct unroll_of {
 	enum { U = sizeof(typename of_kind<K>::E) >= 4 ? 8 : sizeof(typename of_kind<K>::E) == 2 ? 4 : 2 };
 };
-
-template <int K> DEVICE uint64_t move_pairs(const gpu_bulk_args &a, const shared_places *s, const task &t)
-{
-	enum { U = unroll_of<K>::U };
-	int me = a.direct.call.rank;
-	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
-
-	for (; x + (U - 1) * step + 16 <= t.bytes; x += U * step)
-		move_pair<K, U>(a, s->in[me] + t.in_at + x, s->in[1 - me] + t.in_at + x, me == 0,
-				s->out[me] + t.out_at + x, s->out[1 - me] + t.out_at + x, step);
-	return x;
-}
 
 /* A byte at a time, for buffers that do not lie alike, and for ends. */
 template <int K> OUTLINE void move_words(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t from)
@@ -404,9 +373,7 @@ template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *
 		move_words<K>(a, s, t, 0);
 		return;
 	}
-	if (sum && t.nsrc == 2 && t.ndst == 2 && !s->scaled)
-		x = move_pairs<K>(a, s, t);
-	else if (sum)
+	if (sum)
 		x = move_all<K, GPU_SUM, U>(a, s, t, x);
 	move_all<K, ANY, 1>(a, s, t, x);
 	move_words<K>(a, s, t, t.bytes / 16 * 16);
@@ -422,8 +389,11 @@ DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, ui
 		move<K>(a, s, task_of(d, 0, at, bytes, stride));
 		return;
 	}
-	for (int k = 0; k < d.call.nranks; k++)
-		move<K>(a, s, task_of(d, peer_after(d.call, k), at, bytes, stride));
+	/* Some blocks copy within the rank while others fill the links. */
+	for (unsigned k = 0; k < (unsigned)d.call.nranks; k++)
+		move<K>(a, s,
+			task_of(d, peer_after(d.call, (int)((block_index() + k) % (unsigned)d.call.nranks)), at, bytes,
+				stride));
 }
 
 /* --- by way of the stage --- */
@@ -483,6 +453,8 @@ template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, ui
 	uint64_t slice = a.stage_bytes / (uint64_t)(in > out ? in : out) / GPU_LINE * GPU_LINE, n;
 	uint32_t k = 0;
 
+	if (!barrier(a, epoch, ++k, s)) /* what a peer has pushed before it knew better is here */
+		return;
 	for (uint64_t done = 0; done < len; done += n) {
 		n = len - done < slice ? len - done : slice;
 		if (sends(d.shape, me))
@@ -495,6 +467,19 @@ template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, ui
 		if (receives(d.shape, me))
 			copy_out(a, s->out[me], at + done, n, slice);
 	}
+	barrier(a, epoch, ++k, s);
+}
+
+template <int K> DEVICE void push_all(const gpu_bulk_args &a, shared_places *s, const push &p)
+{
+	bool good = true;
+
+	if (push_gives())
+		good = push_give(a, p, 1);
+	else if (push_takes())
+		good = push_take<K, unroll_of<K>::U>(a, s->out, p);
+	if (!good)
+		s->good = 0;
 }
 
 template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
@@ -502,18 +487,25 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 	SHARED shared_places s;
 	const gpu_direct_args &d = a.direct;
 	uint32_t epoch = call_number(d.call);
+	push p = push_of(a, epoch);
 	uint64_t at, len;
+	bool pushes = push_suits(a);
 
-	call_begin(d.call, epoch, thread_index(), thread_count());
+	tell_posts(a, epoch);
+	if (pushes && push_gives() && !is_past(p, 0))
+		push_give_one(a, p, 0); /* needs no address */
 	cut(&at, &len, d.bytes, block_index(), block_count());
 	if (meet(a, epoch, &s)) {
-		if (s.direct) {
+		if (s.direct && s.even && pushes)
+			push_all<K>(a, &s, p);
+		else if (s.direct)
 			work<K>(a, &s, at, len, d.bytes);
+		if (s.direct)
 			barrier(a, epoch, 1, &s);
-		} else {
+		else
 			staged<K>(a, &s, epoch, at, len);
-		}
 	}
+	note_all_begun(d.call, epoch);
 	call_end(d.call, epoch);
 }
 

@@ -9,27 +9,29 @@
  * One shot: every rank sends its piece to every receiver and reduces what comes, in rank order: any
  * collective. Two shot (all-reduce): rank r reduces part r of all and sends it to all.
  *
+ * The flags hold the number of the call and its signature, so that another call of a peer is met as one.
+ *
  * Two areas for each sender, used by turns: before a rank writes the area of call e it knows that its peer
- * has finished call e - 2 (call.h). Threads: any number of blocks of whole warps; a word is read, sent and
+ * has finished call e - 2 (call.cuh). Threads: any number of blocks of whole warps; a word is read, sent and
  * written by one thread, so that in and out may be the same. */
 #include "cuda/kernels/call.cuh"
 #include "cuda/kernels/value.cuh"
 
-#define THREADS (512 + CLERKS)
+#define THREADS 512
 #define AHEAD 4 /* messages that a thread looks for at once */
 
 /* --- ll --- */
-DEVICE vec16 ll_pack(uint64_t w, uint32_t flag)
+/* The second flag is the number of the call; the first tells which call it is. */
+DEVICE vec16 ll_pack(const gpu_call &c, uint64_t w, uint32_t epoch)
 {
-	uint64_t f = (uint64_t)flag << 32;
-	vec16 v = { (uint32_t)w | f, w >> 32 | f };
+	vec16 v = { (uint32_t)w | (uint64_t)(epoch ^ c.sig) << 32, w >> 32 | (uint64_t)epoch << 32 };
 
 	return v;
 }
 
-DEVICE bool ll_ready(vec16 v, uint32_t flag)
+DEVICE bool ll_ready(const gpu_call &c, vec16 v, uint32_t epoch)
 {
-	return (uint32_t)(v.x >> 32) == flag && (uint32_t)(v.y >> 32) == flag;
+	return (uint32_t)(v.x >> 32) == (epoch ^ c.sig) && (uint32_t)(v.y >> 32) == epoch;
 }
 
 DEVICE uint64_t ll_unpack(vec16 v)
@@ -61,10 +63,29 @@ template <int K> DEVICE void ll_send(const gpu_direct_args &a, uint32_t epoch, u
 		w = own_word<K>(a, piece, first);
 		if (!wait_room(c, p, epoch))
 			return;
-		store_flagged(area + first * 16, ll_pack(w, epoch));
+		store_flagged(area + first * 16, ll_pack(c, w, epoch));
 		for (uint64_t i = first + step; i < words; i += step)
-			store_flagged(area + i * 16, ll_pack(own_word<K>(a, piece, i), epoch));
+			store_flagged(area + i * 16, ll_pack(c, own_word<K>(a, piece, i), epoch));
 	}
+}
+
+/* Has word @i come from one of ranks @s to @s + @n - 1, but of another call? */
+OUTLINE bool ll_met_other(const gpu_call &c, uint32_t epoch, uint64_t i, int s, int n)
+{
+	for (int p = s; p < s + n; p++) {
+		vec16 v = load_flagged(ll_area(c, c.rank, p, epoch) + i * 16);
+
+		if (p == c.rank || (uint32_t)(v.y >> 32) != epoch || ll_ready(c, v, epoch))
+			continue;
+		tell_trouble(c, p);
+		return true;
+	}
+	return false;
+}
+
+DEVICE bool ll_keep_waiting(const gpu_call &c, uint32_t &spins, uint32_t epoch, uint64_t i, int s, int n)
+{
+	return keep_waiting(c, spins) && !(is_rare(spins) && ll_met_other(c, epoch, i, s, n));
 }
 
 /* Word @i of ranks @s to @s + @n - 1, of which this rank's is @own. */
@@ -74,7 +95,7 @@ DEVICE bool ll_collect(uint64_t *out, const gpu_call &c, uint32_t epoch, uint64_
 	bool ready;
 
 	do {
-		vec16 v[AHEAD];
+		vec16 v[AHEAD] = {};
 
 		ready = true;
 #pragma unroll
@@ -84,13 +105,13 @@ DEVICE bool ll_collect(uint64_t *out, const gpu_call &c, uint32_t epoch, uint64_
 #pragma unroll
 		for (int k = 0; k < AHEAD; k++) {
 			if (k < n && s + k != c.rank) {
-				ready = ready && ll_ready(v[k], epoch);
+				ready = ready && ll_ready(c, v[k], epoch);
 				out[k] = ll_unpack(v[k]);
 			} else {
 				out[k] = own;
 			}
 		}
-		if (!ready && !keep_waiting(c, spins))
+		if (!ready && !ll_keep_waiting(c, spins, epoch, i, s, n))
 			return false;
 	} while (!ready);
 	return true;
@@ -164,22 +185,18 @@ DEVICE void ll_recv_all(const gpu_direct_args &a, uint32_t epoch, uint64_t first
 	}
 }
 
+/* Reductions. */
 template <int K> DEVICE void ll_work(const gpu_direct_args &a, uint32_t epoch)
 {
-	uint64_t first = (uint64_t)block_index() * workers() + thread_index();
-	uint64_t step = (uint64_t)block_count() * workers();
+	uint64_t first = (uint64_t)block_index() * thread_count() + thread_index();
+	uint64_t step = (uint64_t)block_count() * thread_count();
 
-	if (sends(a.shape, a.call.rank))
-		ll_send<K>(a, epoch, first, step);
-	if (!receives(a.shape, a.call.rank))
-		return;
-	if (a.shape.reduces)
+	ll_send<K>(a, epoch, first, step);
+	if (receives(a.shape, a.call.rank))
 		ll_recv_sum<K>(a, epoch, first, step);
-	else
-		ll_recv_all(a, epoch, first, step);
 }
 
-/* --- ll, the sum of aligned words by all --- */
+/* --- ll, the sum of aligned words, or a copy --- */
 /* What most small messages are, with nothing else in the kernel: the code of a kernel is read from
  * memory at every launch, and of the one above there is more than of the data. */
 template <int K>
@@ -195,8 +212,8 @@ DEVICE bool ll_sum_word(uint64_t *out, const gpu_direct_args &a, uint32_t epoch,
 		uint64_t w = own;
 		vec16 v;
 
-		while (s != c.rank && !ll_ready(v = load_flagged(area), epoch))
-			if (!keep_waiting(c, spins))
+		while (s != c.rank && !ll_ready(c, v = load_flagged(area), epoch))
+			if (!ll_keep_waiting(c, spins, epoch, i, s, 1))
 				return false;
 		if (s != c.rank)
 			w = ll_unpack(v);
@@ -209,28 +226,47 @@ DEVICE bool ll_sum_word(uint64_t *out, const gpu_direct_args &a, uint32_t epoch,
 	return true;
 }
 
-template <int K> DEVICE void ll_sum_work(const gpu_direct_args &a, uint32_t epoch)
+/* @ALL: an all-reduce. */
+template <int K, bool ALL> DEVICE void ll_sum_work(const gpu_direct_args &a, uint32_t epoch)
 {
 	const gpu_call &c = a.call;
-	uint64_t first = (uint64_t)block_index() * workers() + thread_index(), words = a.bytes / 8;
-	uint64_t step = (uint64_t)block_count() * workers();
+	uint64_t first = (uint64_t)block_index() * thread_count() + thread_index(), words = a.bytes / 8;
+	uint64_t step = (uint64_t)block_count() * thread_count();
+	const uint64_t *in = (const uint64_t *)(ALL ? a.in : piece_for(a, c.rank));
 
 #pragma unroll 1
 	for (uint64_t i = first; i < words; i += step) {
-		uint64_t own = ((const uint64_t *)a.in)[i], sum;
+		uint64_t own = in[i], sum;
 
 #pragma unroll 1
 		for (int p = 0; p < c.nranks; p++) {
-			if (p == c.rank)
+			uint64_t w = own;
+
+			if (p == c.rank || (!ALL && !receives(a.shape, p)))
 				continue;
+			if (!ALL)
+				w = ((const uint64_t *)piece_for(a, p))[i];
 			if (i == first && !wait_room(c, p, epoch))
 				return;
-			store_flagged(ll_area(c, p, c.rank, epoch) + i * 16, ll_pack(own, epoch));
+			store_flagged(ll_area(c, p, c.rank, epoch) + i * 16, ll_pack(c, w, epoch));
 		}
+		if (!ALL && !receives(a.shape, c.rank))
+			continue;
 		if (!ll_sum_word<K>(&sum, a, epoch, i, own))
 			return;
 		((uint64_t *)a.out)[i] = sum;
 	}
+}
+
+DEVICE void ll_copy_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	uint64_t first = (uint64_t)block_index() * thread_count() + thread_index();
+	uint64_t step = (uint64_t)block_count() * thread_count();
+
+	if (sends(a.shape, a.call.rank))
+		ll_send<GPU_U64>(a, epoch, first, step);
+	if (receives(a.shape, a.call.rank))
+		ll_recv_all(a, epoch, first, step);
 }
 
 /* --- ll128 --- */
@@ -247,17 +283,22 @@ struct lines {
 
 DEVICE lines lines_of_thread()
 {
-	uint64_t t = (uint64_t)block_index() * workers() + thread_index();
-	lines l = { t / LANES_OF_LINE, (uint64_t)block_count() * workers() / LANES_OF_LINE,
+	uint64_t t = (uint64_t)block_index() * thread_count() + thread_index();
+	lines l = { t / LANES_OF_LINE, (uint64_t)block_count() * thread_count() / LANES_OF_LINE,
 		    (int)(t % LANES_OF_LINE) * PARTS };
 
 	return l;
 }
 
-/* Parts of one line: two words each, the last word of a line is the flag. */
+/* Parts of one line: two words each, the last word of a line is the flag: number and signature of the call. */
 struct held {
 	vec16 v[PARTS];
 };
+
+DEVICE uint64_t line_flag(const gpu_call &c, uint32_t epoch)
+{
+	return (uint64_t)epoch << 32 | c.sig;
+}
 
 /* All threads of a warp go through the same number of lines. */
 DEVICE uint64_t rounded(uint64_t lines)
@@ -304,8 +345,10 @@ DEVICE void line_put(char *piece, uint64_t bytes, uint64_t line, int part, const
 	}
 }
 
+/* Of all threads of the line at once: else the flag may be there before the data. */
 DEVICE void line_send(char *area, uint64_t line, int part, held h, uint64_t flag)
 {
+	line_sync();
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
 		if (part + k == 7)
@@ -314,10 +357,12 @@ DEVICE void line_send(char *area, uint64_t line, int part, held h, uint64_t flag
 	}
 }
 
-/* The flag is the last part's: loaded first where a thread holds the whole line. */
+/* The flag is the last part's: loaded first where a thread holds the whole line, else at once with the data. */
 DEVICE bool line_load(held *h, const char *area, uint64_t line, int part, uint64_t flag)
 {
 	bool ready = true;
+
+	line_sync();
 
 #pragma unroll
 	for (int k = PARTS - 1; k >= 0; k--) {
@@ -328,14 +373,37 @@ DEVICE bool line_load(held *h, const char *area, uint64_t line, int part, uint64
 	return ready;
 }
 
-/* The lines of one sender; all threads of the warp together. @there: does this thread have such a line? */
-DEVICE bool line_wait(held *h, const gpu_call &c, const char *area, uint64_t line, int part, uint64_t flag, bool there)
+/* Has this line come from rank @p, but of another call? */
+OUTLINE bool line_met_other(const gpu_call &c, int p, const char *area, uint64_t line, uint32_t epoch)
 {
+	uint64_t flag = load_word((const uint64_t *)(area + line * GPU_LINE) + LINE_WORDS);
+
+	if (p == c.rank || (uint32_t)(flag >> 32) != epoch || flag == line_flag(c, epoch))
+		return false;
+	tell_trouble(c, p);
+	return true;
+}
+
+/* Lines of a peer in this rank's mail. */
+struct source {
+	int rank;
+	const char *area;
+};
+
+/* All threads of the warp together. @there: does this thread have such a line? */
+DEVICE bool line_wait(held *h, const gpu_call &c, const source &s, uint64_t line, int part, uint32_t epoch, bool there)
+{
+	uint64_t flag = line_flag(c, epoch);
 	uint32_t spins = 0;
 
-	while (any_of_warp(there && !line_load(h, area, line, part, flag)))
-		if (any_of_warp(!keep_waiting(c, spins)))
+	while (any_of_warp(there && !line_load(h, s.area, line, part, flag))) {
+		bool go_on = keep_waiting(c, spins);
+
+		if (is_rare(spins) && there)
+			go_on = go_on && !line_met_other(c, s.rank, s.area, line, epoch);
+		if (any_of_warp(!go_on))
 			return false;
+	}
 	return true;
 }
 
@@ -345,7 +413,7 @@ DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint6
 {
 	const gpu_call &c = a.call;
 	lines l = lines_of_thread();
-	uint64_t n = lines_for(bytes);
+	uint64_t n = lines_for(bytes), flag = line_flag(c, epoch);
 	char *area = ll128_area(c, p, c.rank, epoch);
 	held h;
 
@@ -354,20 +422,30 @@ DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint6
 	h = line_get<K>(a, piece, bytes, l.first, l.part, a.value.scaled);
 	if (!wait_room(c, p, epoch))
 		return;
-	line_send(area, l.first, l.part, h, epoch);
+	line_send(area, l.first, l.part, h, flag);
 #pragma unroll 2
 	for (uint64_t i = l.first + l.step; i < n; i += l.step)
-		line_send(area, i, l.part, line_get<K>(a, piece, bytes, i, l.part, a.value.scaled), epoch);
+		line_send(area, i, l.part, line_get<K>(a, piece, bytes, i, l.part, a.value.scaled), flag);
 }
 
 /* Lines of several senders are looked for at once: the links are far. */
 #define GROUP 4
 
+DEVICE bool lines_keep_waiting(const gpu_call &c, uint32_t &spins, int s, uint64_t line, uint32_t epoch)
+{
+	bool go_on = keep_waiting(c, spins);
+
+	for (int p = s; is_rare(spins) && go_on && p < s + GROUP && p < c.nranks; p++)
+		go_on = !line_met_other(c, p, ll128_area(c, c.rank, p, epoch), line, epoch);
+	return go_on;
+}
+
 template <int K>
-DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t offset, uint64_t line, int part, uint32_t epoch,
-		     bool there, const held &own)
+DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t line, int part, uint32_t epoch, bool there,
+		     const held &own)
 {
 	const gpu_call &c = a.call;
+	uint64_t flag = line_flag(c, epoch);
 	pack<K> sum[PARTS][2];
 
 	for (int s = 0; s < c.nranks; s += GROUP) {
@@ -381,10 +459,10 @@ DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t offset, uint6
 			for (int k = 0; k < GROUP; k++) {
 				h[k] = own;
 				if (s + k < c.nranks && s + k != c.rank && there)
-					missing |= !line_load(&h[k], ll128_area(c, c.rank, s + k, epoch) + offset, line,
-							      part, epoch);
+					missing |= !line_load(&h[k], ll128_area(c, c.rank, s + k, epoch), line, part,
+							      flag);
 			}
-			if (any_of_warp(missing && !keep_waiting(c, spins)))
+			if (any_of_warp(missing && !lines_keep_waiting(c, spins, s, line, epoch)))
 				return false;
 		} while (any_of_warp(missing));
 #pragma unroll
@@ -409,7 +487,7 @@ DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t offset, uint6
 	return true;
 }
 
-DEVICE bool lines_recv(const gpu_call &c, char *to, const char *area, uint64_t bytes, uint32_t epoch)
+DEVICE bool lines_recv(const gpu_call &c, char *to, const source &s, uint64_t bytes, uint32_t epoch)
 {
 	lines l = lines_of_thread();
 	uint64_t n = lines_for(bytes);
@@ -418,7 +496,7 @@ DEVICE bool lines_recv(const gpu_call &c, char *to, const char *area, uint64_t b
 	for (uint64_t i = l.first; i < rounded(n); i += l.step) {
 		held h;
 
-		if (!line_wait(&h, c, area, i, l.part, epoch, i < n))
+		if (!line_wait(&h, c, s, i, l.part, epoch, i < n))
 			return false;
 		if (i < n)
 			line_put(to, bytes, i, l.part, h);
@@ -437,7 +515,7 @@ template <int K> DEVICE void ll128_recv_sum(const gpu_direct_args &a, uint32_t e
 
 		if (i < n)
 			own = line_get<K>(a, piece, a.bytes, i, l.part, a.value.scaled);
-		if (!line_sum<K>(&sum, a, 0, i, l.part, epoch, i < n, own))
+		if (!line_sum<K>(&sum, a, i, l.part, epoch, i < n, own))
 			return;
 		if (i < n)
 			line_put(a.out, a.bytes, i, l.part, sum);
@@ -447,14 +525,18 @@ template <int K> DEVICE void ll128_recv_sum(const gpu_direct_args &a, uint32_t e
 DEVICE void ll128_recv_all(const gpu_direct_args &a, uint32_t epoch)
 {
 	const gpu_call &c = a.call;
-	uint64_t first = (uint64_t)block_index() * workers() + thread_index();
+	uint64_t first = (uint64_t)block_index() * thread_count() + thread_index();
 
 	for (int s = 0; s < c.nranks; s++) {
 		if (!sends(a.shape, s))
 			continue;
-		if (s == c.rank)
-			keep_own(a, first, (uint64_t)block_count() * workers());
-		else if (!lines_recv(c, place_of(a, s), ll128_area(c, c.rank, s, epoch), a.bytes, epoch))
+		if (s == c.rank) {
+			keep_own(a, first, (uint64_t)block_count() * thread_count());
+			continue;
+		}
+		source from = { s, ll128_area(c, c.rank, s, epoch) };
+
+		if (!lines_recv(c, place_of(a, s), from, a.bytes, epoch))
 			return;
 	}
 }
@@ -505,14 +587,14 @@ template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t 
 
 		if (i < n)
 			own = line_get<K>(a, a.in + mine.at, mine.bytes, i, l.part, a.value.scaled);
-		if (!line_sum<K>(&sum, a, 0, i, l.part, epoch, i < n, own))
+		if (!line_sum<K>(&sum, a, i, l.part, epoch, i < n, own))
 			return false;
 		if (i >= n)
 			continue;
 		for (int k = 1; k < c.nranks; k++) {
 			int p = peer_after(c, k);
 
-			line_send(ll128_area(c, p, c.rank, epoch) + second, i, l.part, sum, epoch);
+			line_send(ll128_area(c, p, c.rank, epoch) + second, i, l.part, sum, line_flag(c, epoch));
 		}
 		line_put(a.out + mine.at, mine.bytes, i, l.part, sum);
 	}
@@ -534,47 +616,60 @@ template <int K> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t e
 	for (int k = 1; k < c.nranks && good; k++) {
 		int p = peer_after(c, k);
 		share s = share_of(a, p);
+		source from = { p, ll128_area(c, c.rank, p, epoch) + c.ll128_bytes / 2 };
 
-		good = lines_recv(c, a.out + s.at, ll128_area(c, c.rank, p, epoch) + c.ll128_bytes / 2, s.bytes, epoch);
+		good = lines_recv(c, a.out + s.at, from, s.bytes, epoch);
 	}
 }
 
-/* What all of these kernels do around their work. @from: the rank of whom something comes; -1: all. */
-template <void (*WORK)(const gpu_direct_args &a, uint32_t epoch)> DEVICE void run(const gpu_direct_args &a, int from)
+/* What all of these kernels do around their work. @all_hear: something comes from every rank to every rank. */
+template <void (*WORK)(const gpu_direct_args &a, uint32_t epoch)>
+DEVICE void run(const gpu_direct_args &a, bool all_hear)
 {
 	uint32_t epoch = call_number(a.call);
 
-	if (!CLERKS)
-		call_begin(a.call, epoch, thread_index(), thread_count());
-	if (is_clerk())
-		clerk_work(a.call, epoch, from);
-	else
-		WORK(a, epoch);
-	if (!CLERKS)
-		compare_calls(a.call, epoch, from, thread_index(), thread_count());
+	if (!all_hear)
+		call_begin(a.call, epoch);
+	WORK(a, epoch);
+	if (all_hear)
+		note_all_begun(a.call, epoch);
 	call_end(a.call, epoch);
+}
+
+DEVICE bool all_hear(const gpu_shape &s)
+{
+	return s.from < 0 && s.to < 0;
 }
 
 #define SUMS(kind)                                                                                                     \
 	KERNEL(ll_sum_##kind, gpu_direct_args, THREADS)                                                                \
 	{                                                                                                              \
-		run<ll_sum_work<kind>>(a, -1);                                                                         \
+		run<ll_sum_work<kind, true>>(a, true);                                                                 \
+	}                                                                                                              \
+	KERNEL(ll_part_sum_##kind, gpu_direct_args, THREADS)                                                           \
+	{                                                                                                              \
+		run<ll_sum_work<kind, false>>(a, all_hear(a.shape));                                                   \
 	}
 
 GPU_FOR_SUM_KINDS(SUMS)
 
+KERNEL(ll_copy_GPU_U64, gpu_direct_args, THREADS)
+{
+	run<ll_copy_work>(a, all_hear(a.shape));
+}
+
 #define KERNELS(kind)                                                                                                  \
 	KERNEL(ll_##kind, gpu_direct_args, THREADS)                                                                    \
 	{                                                                                                              \
-		run<ll_work<kind>>(a, a.shape.from);                                                                   \
+		run<ll_work<kind>>(a, all_hear(a.shape));                                                              \
 	}                                                                                                              \
 	KERNEL(ll128_##kind, gpu_direct_args, THREADS)                                                                 \
 	{                                                                                                              \
-		run<ll128_work<kind>>(a, a.shape.from);                                                                \
+		run<ll128_work<kind>>(a, all_hear(a.shape));                                                           \
 	}                                                                                                              \
 	KERNEL(ll128_two_##kind, gpu_direct_args, THREADS)                                                             \
 	{                                                                                                              \
-		run<ll128_two_work<kind>>(a, -1);                                                                      \
+		run<ll128_two_work<kind>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                                \
 	}
 
 GPU_FOR_KINDS(KERNELS)

@@ -18,8 +18,11 @@ void emulate_block(unsigned index, unsigned count);
 	void bulk_##kind(const struct gpu_bulk_args a);
 GPU_FOR_KINDS(EMULATED)
 #undef EMULATED
+void ll_copy_GPU_U64(const struct gpu_direct_args a);
 void messages(const struct gpu_messages_args a);
-#define EMULATED_SUM(kind) void ll_sum_##kind(const struct gpu_direct_args a);
+#define EMULATED_SUM(kind)                                                                                             \
+	void ll_sum_##kind(const struct gpu_direct_args a);                                                            \
+	void ll_part_sum_##kind(const struct gpu_direct_args a);
 GPU_FOR_SUM_KINDS(EMULATED_SUM)
 #undef EMULATED_SUM
 #ifdef __cplusplus

@@ -2,11 +2,12 @@
 /* The one door between C and the kernels: what a launch is given. Read by gcc, g++ and nvcc.
  *
  * Memory of a rank that its peers may address ("mail"), at the same offsets on every rank:
- *   acks    a line from each rank: calls that it has finished
+ *   acks    a line for each rank: the calls that it is known to have begun
  *   posts   a line for each block and rank: where its buffers lie, and "I have finished"
  *   ll      for each rank two areas (calls of even and odd number): messages with their flags
  *   ll128   the same; apart, so that what is data of one is never taken for a flag of the other
- *   stage   for each block a piece in and a piece out, for buffers that peers cannot address
+ *   stage   for each block a piece in and a piece out, for buffers that peers cannot address; or slots of channels
+ *   push    words of the channels
  *   lanes   for each other rank lines and slots for what it sends to this one: messages.cu
  *
  * Calls of a communicator are numbered (epoch) by the kernels themselves, in epochs[], so that
@@ -20,6 +21,10 @@
 #define GPU_MAX_RANKS 64 /* that address each other */
 #define GPU_MAX_BLOCKS 128
 #define GPU_LINE 128
+/* Channels of push.cuh: warps of half the blocks. */
+#define GPU_PUSH_RANKS 8
+#define GPU_PUSH_CHANNELS (GPU_MAX_BLOCKS / 2 * 16)
+#define GPU_PUSH_BYTES (GPU_PUSH_CHANNELS * GPU_PUSH_RANKS * 2 * 8)
 #define GPU_MAX_PLACES 512 /* allocations of a rank that peers have mapped */
 
 /* Element kinds of the kernels, each with its own: sums of signed and unsigned integers are the same. */
@@ -49,7 +54,7 @@ struct gpu_call {
 	int rank, nranks;
 	uint32_t sig;			 /* of the call: the same on all ranks */
 	uint32_t *epochs;		 /* [GPU_MAX_BLOCKS], of this rank */
-	const uint32_t *stop;		 /* host memory: not 0 when kernels are to end */
+	uint32_t *stop;			 /* host memory: not 0 when kernels are to end */
 	uint32_t *trouble;		 /* host memory: 1 + rank whose call differs */
 	uint64_t acks, posts, ll, ll128; /* offsets in the mail */
 	uint64_t ll_bytes, ll128_bytes;	 /* of one area */
@@ -86,6 +91,8 @@ struct gpu_bulk_args {
 	const uint32_t *ready; /* [GPU_MAX_PLACES]: 1 where all peers have mapped this rank's allocation; [0] is 0 */
 	uint64_t stage;	       /* offset in the mail: two pieces of stage_bytes for each block */
 	uint64_t stage_bytes;
+	uint64_t push;	    /* offset: words of the channels, GPU_PUSH_BYTES */
+	uint32_t push_slot; /* bytes of a slot of a channel in the stage, a multiple of 512; 0: none */
 };
 
 /* --- messages between two ranks --- */

@@ -285,6 +285,8 @@ DEVICE void move_step(const step &s)
 KERNEL(messages, gpu_messages_args, THREADS)
 {
 	SHARED shared_units s;
+
+	wait_for_last();
 	unsigned mine = (a.nunits - block_index() + block_count() - 1) / block_count();
 
 	for (unsigned i = thread_index(); i < mine; i += thread_count())

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sum by all ranks for which every link carries stores alone: they fill it better than loads do. Rank r gives every
+ * other rank p its part of share p, in slots of p's stage; p adds the parts up in rank order and stores the result to
+ * the buffers of all ranks.
+ *
+ * Every warp works on its own, in a channel: warps of blocks of even number give, the same warps of the blocks after
+ * them take. Channel c has the chunks c, c + channels, ... of every share. For each channel and pair of ranks there are
+ * two slots, and in the mail two words, each a mark (call and count):
+ *   at the taker  "filled": chunks that have come
+ *   at the giver  "taken": chunks whose slots are free again
+ * Before a call all slots are free: a barrier ends every call that uses the stage.
+ *
+ * Traffic over the links, two ranks, S bytes: S stored by each. */
+#ifndef CUDA_KERNELS_PUSH_H
+#define CUDA_KERNELS_PUSH_H
+
+#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/value.cuh"
+
+#define PUSH_STEP 512 /* what a warp moves at once */
+
+enum push_word { PUSH_FILLED, PUSH_TAKEN, PUSH_WORDS };
+
+struct push {
+	uint32_t epoch;
+	unsigned channel, channels;
+	uint64_t share, chunk; /* bytes */
+};
+
+/* Part of a buffer. */
+struct extent {
+	uint64_t at, bytes;
+};
+
+DEVICE uint64_t round_up(uint64_t x, uint64_t to)
+{
+	return (x + to - 1) / to * to;
+}
+
+DEVICE push push_of(const gpu_bulk_args &a, uint32_t epoch)
+{
+	unsigned warps = warp_count(), n = (unsigned)a.direct.call.nranks;
+	push p = { epoch, block_index() / 2 * warps + warp_index(), block_count() / 2 * warps, 0, 0 };
+
+	p.share = round_up((a.direct.bytes + n - 1) / n, GPU_LINE);
+	p.chunk = round_up((p.share + p.channels - 1) / p.channels, PUSH_STEP);
+	if (p.chunk > a.push_slot)
+		p.chunk = a.push_slot;
+	return p;
+}
+
+/* Is it a call for this? What each rank finds by itself; the rest is for meet(). */
+DEVICE bool push_suits(const gpu_bulk_args &a)
+{
+	const gpu_direct_args &d = a.direct;
+
+	return a.push_slot && block_count() > 1 && d.shape.reduces && !d.shape.scatters && d.shape.from < 0 &&
+	       d.shape.to < 0 && d.value.op == GPU_SUM && !d.value.scaled && !((uintptr_t)d.in & 15);
+}
+
+/* Chunk @k of share @r; empty where that is shorter. */
+DEVICE extent chunk_of(const gpu_bulk_args &a, const push &p, int r, uint64_t k)
+{
+	uint64_t all = a.direct.bytes, from = p.share * (uint64_t)r < all ? p.share * (uint64_t)r : all;
+	uint64_t len = all - from < p.share ? all - from : p.share, x = (p.channel + k * p.channels) * p.chunk;
+	extent e = { from + x, 0 };
+
+	if (x < len)
+		e.bytes = len - x < p.chunk ? len - x : p.chunk;
+	return e;
+}
+
+DEVICE bool is_past(const push &p, uint64_t k)
+{
+	return (p.channel + k * p.channels) * p.chunk >= p.share;
+}
+
+DEVICE uint64_t *push_word_at(const gpu_bulk_args &a, const push &p, int at, int other, enum push_word w)
+{
+	uint64_t i = ((uint64_t)p.channel * GPU_PUSH_RANKS + (unsigned)other) * PUSH_WORDS + w;
+
+	return (uint64_t *)(a.direct.call.mail[at] + a.push) + i;
+}
+
+DEVICE char *push_slot_at(const gpu_bulk_args &a, const push &p, int at, int from, uint64_t k)
+{
+	uint64_t others = (uint64_t)a.direct.call.nranks - 1, i = p.channel * others + (uint64_t)(from - (from > at));
+
+	return a.direct.call.mail[at] + a.stage + (i * 2 + (k & 1)) * a.push_slot;
+}
+
+/* Until all other ranks' words here say @count; all threads of the warp. */
+DEVICE bool push_wait(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count)
+{
+	const gpu_call &c = a.direct.call;
+	uint64_t mark = (uint64_t)p.epoch << 32 | count;
+	int r = (int)lane_index();
+	uint32_t spins = 0;
+
+	/* A warp has a thread for each rank but where the processor plays one. */
+	for (int done = 0; done < c.nranks; done += (int)lane_count()) {
+		bool asks = r + done < c.nranks && r + done != c.rank;
+		const uint64_t *at = push_word_at(a, p, c.rank, asks ? r + done : 0, w);
+
+		while (any_of_warp(asks && (int64_t)(load_word_acquire(at) - mark) < 0))
+			if (any_of_warp(!keep_waiting(c, spins)))
+				return false;
+	}
+	return true;
+}
+
+DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count)
+{
+	const gpu_call &c = a.direct.call;
+	uint64_t mark = (uint64_t)p.epoch << 32 | count;
+
+	warp_sync();
+	for (int r = (int)lane_index(); r < c.nranks; r += (int)lane_count()) {
+		if (r == c.rank)
+			continue;
+		if (w == PUSH_FILLED)
+			store_word_release(push_word_at(a, p, r, c.rank, w), mark);
+		else
+			store_word(push_word_at(a, p, r, c.rank, w), mark); /* what was loaded is here */
+	}
+}
+
+/* Pieces of 16 bytes, a warp's width apart; those past @bytes are zeros. */
+template <int U> DEVICE void load_some(vec16 *v, const char *from, uint64_t x, uint64_t bytes)
+{
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		uint64_t at = x + u * lane_count() * 16;
+
+		v[u] = {};
+		if (at + 16 <= bytes)
+			v[u] = get16(from + at);
+	}
+}
+
+template <int U> DEVICE void store_some(char *to, const vec16 *v, uint64_t x, uint64_t bytes)
+{
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		uint64_t at = x + u * lane_count() * 16;
+
+		if (at + 16 <= bytes)
+			*(vec16 *)(to + at) = v[u];
+	}
+}
+
+/* --- giving --- */
+DEVICE void warp_copy(char *to, const char *from, uint64_t bytes)
+{
+	enum { U = 8 };
+	vec16 v[U];
+
+#pragma unroll 1
+	for (uint64_t x = lane_index() * 16; x + 16 <= bytes; x += U * lane_count() * 16) {
+		load_some<U>(v, from, x, bytes);
+		store_some<U>(to, v, x, bytes);
+	}
+	for (uint64_t i = bytes / 16 * 2 + lane_index(); i < (bytes + 7) / 8; i += lane_count())
+		put_word(to, i, bytes, get_word(from, i, bytes));
+}
+
+DEVICE void push_give_one(const gpu_bulk_args &a, const push &p, uint64_t k)
+{
+	const gpu_call &c = a.direct.call;
+
+#pragma unroll 1
+	for (int d = 1; d < c.nranks; d++) {
+		int r = peer_after(c, d);
+		extent e = chunk_of(a, p, r, k);
+
+		warp_copy(push_slot_at(a, p, r, c.rank, k), a.direct.in + e.at, e.bytes);
+	}
+	push_tell(a, p, PUSH_FILLED, k + 1);
+}
+
+/* From chunk @k on. */
+DEVICE bool push_give(const gpu_bulk_args &a, const push &p, uint64_t k)
+{
+	for (; !is_past(p, k); k++) {
+		if (k > 1 && !push_wait(a, p, PUSH_TAKEN, k - 1))
+			return false;
+		push_give_one(a, p, k);
+	}
+	return true;
+}
+
+/* --- taking --- */
+/* Where rank @r's part of chunk @k lies. */
+DEVICE const char *part_of(const gpu_bulk_args &a, const push &p, const extent &e, int r, uint64_t k)
+{
+	int me = a.direct.call.rank;
+
+	return r == me ? a.direct.in + e.at : push_slot_at(a, p, me, r, k);
+}
+
+/* @out: the buffers of all ranks. */
+template <int K, int U>
+DEVICE void push_sum(const gpu_bulk_args &a, char *const *out, const push &p, const extent &e, uint64_t k)
+{
+	const gpu_call &c = a.direct.call;
+
+#pragma unroll 1
+	for (uint64_t x = lane_index() * 16; x + 16 <= e.bytes; x += U * lane_count() * 16) {
+		pack<K> lo[U], hi[U];
+		vec16 v[U];
+
+		load_some<U>(v, part_of(a, p, e, 0, k), x, e.bytes);
+#pragma unroll
+		for (int u = 0; u < U; u++) {
+			lo[u] = pack_of<K>(v[u].x);
+			hi[u] = pack_of<K>(v[u].y);
+		}
+#pragma unroll 1
+		for (int r = 1; r < c.nranks; r++) {
+			load_some<U>(v, part_of(a, p, e, r, k), x, e.bytes);
+#pragma unroll
+			for (int u = 0; u < U; u++) {
+				pack_add<K, GPU_SUM>(lo[u], v[u].x, a.direct.value);
+				pack_add<K, GPU_SUM>(hi[u], v[u].y, a.direct.value);
+			}
+		}
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			v[u] = { word_of(lo[u], a.direct.value), word_of(hi[u], a.direct.value) };
+#pragma unroll 1
+		for (int d = 0; d < c.nranks; d++)
+			store_some<U>(out[peer_after(c, d)] + e.at, v, x, e.bytes);
+	}
+}
+
+template <int K>
+OUTLINE void push_sum_rest(const gpu_bulk_args &a, char *const *out, const push &p, const extent &e, uint64_t k)
+{
+	const gpu_call &c = a.direct.call;
+
+	for (uint64_t i = e.bytes / 16 * 2 + lane_index(); i < (e.bytes + 7) / 8; i += lane_count()) {
+		pack<K> sum = pack_of<K>(get_word(part_of(a, p, e, 0, k), i, e.bytes));
+		uint64_t w;
+
+		for (int r = 1; r < c.nranks; r++)
+			pack_add<K, GPU_SUM>(sum, get_word(part_of(a, p, e, r, k), i, e.bytes), a.direct.value);
+		w = word_of(sum, a.direct.value);
+		for (int r = 0; r < c.nranks; r++)
+			put_word(out[r] + e.at, i, e.bytes, w);
+	}
+}
+
+template <int K, int U> DEVICE bool push_take(const gpu_bulk_args &a, char *const *out, const push &p)
+{
+	for (uint64_t k = 0; !is_past(p, k); k++) {
+		extent e = chunk_of(a, p, a.direct.call.rank, k);
+
+		if (!push_wait(a, p, PUSH_FILLED, k + 1))
+			return false;
+		push_sum<K, U>(a, out, p, e, k);
+		if (e.bytes & 15)
+			push_sum_rest<K>(a, out, p, e, k);
+		push_tell(a, p, PUSH_TAKEN, k + 1);
+	}
+	return true;
+}
+
+DEVICE bool push_has_part()
+{
+	return block_index() < block_count() / 2 * 2;
+}
+
+DEVICE bool push_gives()
+{
+	return push_has_part() && !(block_index() & 1);
+}
+
+DEVICE bool push_takes()
+{
+	return push_has_part() && (block_index() & 1);
+}
+
+#endif
