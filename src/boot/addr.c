@@ -82,17 +82,28 @@ static bool candidate(struct addr *out, int *order, const struct ifaddrs *i, con
 	return true;
 }
 
+/* " lo eth0": each once; their addresses are in the list one by one, by family. */
+static void list_names(char *out, size_t len, const struct ifaddrs *list)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (const struct ifaddrs *i = list; i && at < len; i = i->ifa_next) {
+		const struct ifaddrs *before = list;
+
+		while (before != i && strcmp(before->ifa_name, i->ifa_name))
+			before = before->ifa_next;
+		if (before == i)
+			at += (size_t)snprintf(out + at, len - at, " %s", i->ifa_name);
+	}
+}
+
 static enum taut_status no_candidate(const struct ifaddrs *list, const struct config *cfg)
 {
 	static const char *const families[] = { "IPv4 or IPv6", "IPv4", "IPv6" };
-	char names[512] = "", last[IF_NAMESIZE] = "";
-	size_t at = 0;
+	char names[512];
 
-	for (const struct ifaddrs *i = list; i && at < sizeof(names); i = i->ifa_next) {
-		if (strcmp(last, i->ifa_name))
-			at += (size_t)snprintf(names + at, sizeof(names) - at, " %s", i->ifa_name);
-		snprintf(last, sizeof(last), "%s", i->ifa_name);
-	}
+	list_names(names, sizeof(names), list);
 	if (!cfg->ifname[0])
 		return fail(TAUT_ERR_CONFIG,
 			    "no interface is up and has an %s address (TAUT_SOCKET_FAMILY); this host has:%s",
