@@ -12,6 +12,7 @@ static struct {
 	pthread_once_t once;
 	struct cuda_driver table;
 	_Atomic bool works; /* set once all else is */
+	_Atomic bool looked;
 	char why[256];
 } driver = { .once = PTHREAD_ONCE_INIT };
 
@@ -40,7 +41,7 @@ static bool resolve(void *lib)
 	return true;
 }
 
-static void load(void)
+static void look(void)
 {
 	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	const char *text = "?";
@@ -61,6 +62,12 @@ static void load(void)
 	driver.works = true;
 }
 
+static void load(void)
+{
+	look();
+	driver.looked = true;
+}
+
 const struct cuda_driver *cuda_driver(const char **why)
 {
 	pthread_once(&driver.once, load);
@@ -69,13 +76,13 @@ const struct cuda_driver *cuda_driver(const char **why)
 	return driver.works ? &driver.table : NULL;
 }
 
-/* Asked for every pointer of a call: the library is not looked for again once it works. */
+/* Asked for every pointer of a call: the library is not looked for again. */
 const struct cuda_driver *cuda_driver_if_used(void)
 {
 	void *lib;
 
-	if (driver.works)
-		return &driver.table;
+	if (driver.looked)
+		return driver.works ? &driver.table : NULL;
 	lib = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
 	if (!lib)
 		return NULL;

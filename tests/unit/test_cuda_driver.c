@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values of the driver's interface against cuda.h, where the toolkit is; and a machine without driver. */
+#include <dlfcn.h>
+
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 #include "unit.h"
@@ -53,9 +55,20 @@ static void without_a_driver_no_memory_is_of_a_gpu(void **state)
 	gpu_close(NULL);
 }
 
+/* What a failed look leaves with its thread is no thread's to free when the process ends meanwhile. */
+static void after_one_look_there_is_no_other(void **state)
+{
+	(void)state;
+	cuda_driver(NULL);
+	dlerror();
+	cuda_driver_if_used();
+	assert_null(dlerror());
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(without_a_driver_no_memory_is_of_a_gpu) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(without_a_driver_no_memory_is_of_a_gpu),
+					    cmocka_unit_test(after_one_look_there_is_no_other) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
