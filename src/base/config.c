@@ -82,6 +82,13 @@ static const struct row *row_find(const char *name)
 	return NULL;
 }
 
+const char *config_alias(const char *name)
+{
+	const struct row *row = config_env(name) ? NULL : row_find(name);
+
+	return row && *row->s.alias ? row->s.alias : NULL;
+}
+
 static bool row_secret(const struct row *row)
 {
 	return row->offset == offsetof(struct config, secret);

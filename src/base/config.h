@@ -36,6 +36,10 @@ void config_cleanup(struct config *cfg);
 /* An environment variable that is no setting (a launcher's); NULL when unset or empty. */
 const char *config_env(const char *name);
 
+/* NCCL's name of setting @name, by which to speak of it to programs for NCCL; NULL where there is none, or where @name
+ * itself is set. */
+const char *config_alias(const char *name);
+
 /* For programs that are built for NCCL, once the log is as they want it (log_init(), log_set_form()). A NCCL_*
  * variable of the environment that is not known is warned of, with the nearest known name; one that
  * taut has no use for is told of at level info, with the reason. Once a process, on the

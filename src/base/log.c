@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static void *sink_ctx;
 static FILE *file; /* NULL: a standard stream, which the form says */
 static enum log_form form;
 static bool to_output;
+static void (*_Atomic words)(char *out, size_t len, const char *text);
 static _Thread_local int device; /* which NCCL's lines name */
 
 static const struct {
@@ -138,6 +140,11 @@ void log_set_form(enum log_form now)
 	pthread_mutex_unlock(&lock);
 }
 
+void log_set_words(void (*fn)(char *out, size_t len, const char *text))
+{
+	atomic_store(&words, fn);
+}
+
 void log_set_device(int now)
 {
 	device = now;
@@ -186,13 +193,16 @@ static void put_line(enum log_level level, enum log_module module, const char *t
 
 void log_write(enum log_level level, enum log_module module, const char *fmt, ...)
 {
-	char text[2048];
+	void (*translate)(char *out, size_t len, const char *line) = atomic_load(&words);
+	char text[2048], other[2048];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	put_line(level, module, text);
+	if (translate)
+		translate(other, sizeof(other), text);
+	put_line(level, module, translate ? other : text);
 }
 
 void log_plain(const char *text)

@@ -47,6 +47,8 @@ void log_init(const struct config *cfg);
 void log_set_sink(log_sink_fn fn, void *ctx);
 /* TAUT until it is called. */
 void log_set_form(enum log_form form);
+/* Every line goes through @fn, which writes @len bytes at most to @out; NULL: as it is. */
+void log_set_words(void (*fn)(char *out, size_t len, const char *text));
 /* The number of the CUDA device in this thread's lines of NCCL's form; 0 until it is called. */
 void log_set_device(int device);
 /* A file name of the settings: %h is the host's name, %p the process id. Cut to fit. */

@@ -28,7 +28,7 @@
 #define NO_GIN "GPUs start no network transfers in taut"
 #define NO_DEVICE_API "taut has no calls for kernels of the program"
 #define COST "the cost model chooses, among what NCCL_ALGO and NCCL_PROTO allow"
-#define CHANNELS "the one setting of channels is TAUT_CHANNELS, or NCCL_MAX_NCHANNELS"
+#define CHANNELS "the one setting of channels is NCCL_MAX_NCHANNELS"
 #define CUT "how messages are cut follows from the schedule"
 #define CHANNEL_FILE "taut takes no channels from outside"
 #define CHANNEL_DUMP "taut topo --graph-xml writes what this asks for"

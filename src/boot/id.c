@@ -75,8 +75,8 @@ enum taut_status id_unpack(struct id_parts *out, const struct taut_id *id)
 		return fail(TAUT_ERR_SYS, "no source of random numbers");
 	checksum(sum, b);
 	if (memcmp(b + ID_MAGIC_AT, "TAUT", 4))
-		return fail(TAUT_ERR_ARG, "the id was not made by taut_id_create() or taut's ncclGetUniqueId(): it "
-					  "does not start with TAUT");
+		return fail(TAUT_ERR_ARG,
+			    "the id was not made by taut (taut_id_create()): it does not start with TAUT");
 	if (b[ID_VERSION_AT] != BOOT_VERSION)
 		return fail(
 			TAUT_ERR_ARG,

@@ -470,8 +470,8 @@ static enum taut_status finish_create(struct taut_comm *comm)
 		return st;
 	set_machine(comm);
 	set_net(comm);
-	log_info(LOG_COMM, "group \"%s\" rank %d nranks %d nodes %d cores %d - Init COMPLETE", comm->name, comm->rank,
-		 comm->size, boot_nodes(comm->boot), comm->machine.cores);
+	log_info(LOG_COMM, "group \"%s\": rank %d of %d, %d machines, %d cores", comm->name, comm->rank, comm->size,
+		 boot_nodes(comm->boot), comm->machine.cores);
 	return TAUT_OK;
 }
 

@@ -213,8 +213,7 @@ enum taut_status comm_attach_tx(void *ctx, struct exec_link *l)
 		if (st)
 			goto err_close;
 	}
-	log_info(LOG_WIRE, "Channel %02d : %d -> %d via %s", l->channel, comm->rank, l->peer,
-		 ops == &wire_shm ? "SHM" : "NET/Socket");
+	log_info(LOG_WIRE, "rank %d -> rank %d, connection %d: %s", comm->rank, l->peer, l->channel, ops->name);
 	return finish(comm, &l->tx, c);
 err_close:
 	ops->close(c);

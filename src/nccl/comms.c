@@ -15,6 +15,7 @@ static void begin(void)
 	struct config cfg;
 
 	log_set_form(LOG_FORM_NCCL);
+	log_set_words(nccl_words);
 	if (config_load(&cfg))
 		return; /* the communicator's making says what is wrong */
 	host_only = cfg.device == DEVICE_HOST;
@@ -48,6 +49,7 @@ PROFILED(ncclGetVersion);
 /* --- holding --- */
 ncclResult_t nccl_hold(struct ncclComm *comm, const char *call)
 {
+	nccl_calling(call);
 	if (!comm)
 		return nccl_fail(NULL, ncclInvalidArgument, "%s: comm is NULL", call);
 	if (comm->magic != COMM_MAGIC)
@@ -62,10 +64,10 @@ static ncclResult_t check_made(struct ncclComm *comm, const char *call)
 	int state = atomic_load(&comm->state);
 
 	if (state == ncclInProgress)
-		return nccl_fail(comm, ncclInvalidArgument,
-				 "%s: the communicator is still being made: wait until ncclCommGetAsyncError() says "
-				 "ncclSuccess",
-				 call);
+		return nccl_fail(comm, ncclInvalidArgument, "%s: the communicator is %s", call,
+				 nccl_group_makes(comm) ? "made by the ncclGroupEnd() of this group: call after it"
+							: "still being made: wait until ncclCommGetAsyncError() says "
+							  "ncclSuccess");
 	if (state)
 		return nccl_fail(NULL, (ncclResult_t)state, "%s: the communicator could not be made: %.800s", call,
 				 comm->text);

@@ -93,6 +93,7 @@ static enum taut_status make_id(ncclUniqueId *out)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 {
 	nccl_begin();
+	nccl_calling("ncclGetUniqueId");
 	if (!uniqueId)
 		return nccl_fail(NULL, ncclInvalidArgument, "ncclGetUniqueId: uniqueId is NULL");
 	return nccl_status(NULL, make_id(uniqueId));

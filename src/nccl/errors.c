@@ -3,6 +3,7 @@
  * one that failed ask for it (a watchdog), so it is not kept by thread. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "nccl/state.h"
@@ -40,13 +41,16 @@ ncclResult_t nccl_code(enum taut_status st)
 
 static void keep(struct ncclComm *comm, const char *text)
 {
+	char words[1024];
+
+	nccl_words(words, sizeof(words), text);
 	pthread_mutex_lock(&last_lock);
-	snprintf(last_text, sizeof(last_text), "%s", text);
+	memcpy(last_text, words, sizeof(words));
 	pthread_mutex_unlock(&last_lock);
 	if (!comm)
 		return;
 	pthread_mutex_lock(&comm->lock);
-	snprintf(comm->text, sizeof(comm->text), "%s", text);
+	memcpy(comm->text, words, sizeof(words));
 	pthread_mutex_unlock(&comm->lock);
 }
 

@@ -26,6 +26,15 @@ void nccl_group_add(struct job *j)
 	group.last = &j->next;
 }
 
+bool nccl_group_makes(const struct ncclComm *comm)
+{
+	struct job *j = group.depth ? group.jobs : NULL;
+
+	while (j && j->comm != comm)
+		j = j->next;
+	return j;
+}
+
 void nccl_group_spoil(ncclResult_t r)
 {
 	if (group.depth && !group.failed)
@@ -93,6 +102,7 @@ static void discard_calls(void)
 
 static ncclResult_t leave(const char *call)
 {
+	nccl_calling(call);
 	if (!group.depth)
 		return nccl_fail(NULL, ncclInvalidUsage, "%s without ncclGroupStart", call);
 	group.depth--;

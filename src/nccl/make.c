@@ -69,6 +69,7 @@ static void job_run(struct job *j)
 	struct ncclComm *comm = j->comm;
 	enum taut_status st = gpu_home_enter(&comm->home);
 
+	nccl_calling(j->call);
 	line_start(comm, j->parent, j->call);
 	if (!st) {
 		comm_stop_with(&comm->stop);

@@ -95,14 +95,18 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, vo
 	ncclResult_t r = nccl_hold_ready(comm, "ncclCommRegister");
 	struct registered *g = NULL;
 
-	if (r)
+	if (r) {
+		nccl_group_spoil(r);
 		return r;
+	}
 	if (!handle)
 		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommRegister: handle is NULL");
 	else
 		r = enter(&g, comm, buff, size, "ncclCommRegister");
 	if (!r)
 		*handle = g;
+	else
+		nccl_group_spoil(r);
 	nccl_drop(comm);
 	return r;
 }

@@ -51,6 +51,12 @@ void nccl_keep(struct ncclComm *comm, const char *fmt, ...) __attribute__((forma
 /* Keeps this thread's sentence; ncclSuccess for TAUT_OK. */
 ncclResult_t nccl_status(struct ncclComm *comm, enum taut_status st);
 
+/* --- words.c --- */
+/* For sentences: @call, which stays, is what this thread is in from here on. */
+void nccl_calling(const char *call);
+/* @text in NCCL's words, cut to @len bytes. */
+void nccl_words(char *out, size_t len, const char *text);
+
 /* --- comms.c --- */
 /* The first public call of this process: how lines look, and what is said once. */
 void nccl_begin(void);
@@ -95,6 +101,8 @@ void jobs_cancel(struct job *list);
 /* --- group.c --- */
 bool nccl_group_open(void);
 void nccl_group_add(struct job *j);
+/* Is @comm made at the end of this thread's group? */
+bool nccl_group_makes(const struct ncclComm *comm);
 /* The group of this thread fails with @r at its end; no effect outside of one. */
 void nccl_group_spoil(ncclResult_t r);
 /* Holds @comm until the group has ended: nccl_drop() is the group's. */

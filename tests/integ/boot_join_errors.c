@@ -122,7 +122,7 @@ static void bad_arguments(void)
 	struct boot *b = NULL;
 
 	CHECK(boot_create(&b, &id, 0, 2, 100, &cfg, NULL) == TAUT_ERR_ARG);
-	CHECK(strstr(taut_error_message(), "not made by taut_id_create()"));
+	CHECK(strstr(taut_error_message(), "not made by taut (taut_id_create())"));
 	CHECK(boot_create(&b, &id, 2, 2, 100, &cfg, NULL) == TAUT_ERR_ARG);
 	CHECK(boot_create(&b, &id, -1, 2, 100, &cfg, NULL) == TAUT_ERR_ARG);
 	CHECK(boot_create(&b, &id, 0, 0, 100, &cfg, NULL) == TAUT_ERR_ARG);

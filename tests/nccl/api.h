@@ -51,9 +51,10 @@ static inline void api_refuses(ncclResult_t want, const char *word, ncclResult_t
 	const char *said = ncclGetLastError(NULL);
 
 	api_gives(want, got, what, file, line);
-	if (said && strstr(said, word))
+	if (said && strstr(said, word) && !strstr(said, "taut_") && !strstr(said, "TAUT_"))
 		return;
-	fprintf(stderr, "%s:%d: %s was refused without a word of \"%s\": \"%s\"\n", file, line, what, word, said);
+	fprintf(stderr, "%s:%d: %s was refused without a word of \"%s\", or in taut's: \"%s\"\n", file, line, what,
+		word, said);
 	fflush(stderr);
 	_exit(1);
 }

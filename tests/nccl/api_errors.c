@@ -96,6 +96,22 @@ static void no_buffer(void)
 	succeeds(ncclAllReduce(NULL, NULL, 0, ncclInt, ncclSum, one, NULL));
 }
 
+/* A sentence names the call and the parameter as nccl.h does. */
+static void in_its_words(void)
+{
+	int x[4] = { 0 };
+
+	refuses(ncclInvalidArgument, "ncclAllReduce: sendbuff is NULL",
+		ncclAllReduce(NULL, x, 1, ncclInt, ncclSum, one, NULL));
+	refuses(ncclInvalidArgument, "ncclGather: recvbuff is NULL", ncclGather(x, NULL, 1, ncclInt, 0, one, NULL));
+	refuses(ncclInvalidArgument, "ncclBroadcast: recvbuff is", ncclBroadcast(x, NULL, 1, ncclInt, 0, one, NULL));
+	refuses(ncclInvalidArgument, "ncclBcast: buff is NULL", ncclBcast(NULL, 1, ncclInt, 0, one, NULL));
+	refuses(ncclInvalidArgument, "ncclSend: sendbuff is NULL", ncclSend(NULL, 1, ncclInt, 0, one, NULL));
+	refuses(ncclInvalidArgument, "ncclRecv: recvbuff is NULL", ncclRecv(NULL, 1, ncclInt, 0, one, NULL));
+	refuses(ncclInvalidArgument, "ncclAlltoAll: sendbuff (0x", ncclAlltoAll(x, x + 1, 2, ncclInt, one, NULL));
+	refuses(ncclInvalidArgument, "and recvbuff (0x", ncclAllReduce(x, x + 1, 2, ncclInt, ncclSum, one, NULL));
+}
+
 /* --- numbers out of their range --- */
 static void ranks(void)
 {
@@ -360,6 +376,7 @@ static void all(int i, void *arg)
 	no_comm();
 	no_place_for_the_answer();
 	no_buffer();
+	in_its_words();
 	ranks();
 	devices();
 	types();

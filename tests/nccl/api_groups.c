@@ -181,6 +181,37 @@ static void spoiled(struct team *t)
 	refuses(ncclInvalidUsage, "ncclGroupStart", ncclGroupEnd());
 }
 
+static void spoiled_by_a_registration(struct team *t)
+{
+	int in = 1, out = 0;
+	void *handle;
+
+	succeeds(ncclGroupStart());
+	succeeds(ncclAllReduce(&in, &out, 1, ncclInt, ncclSum, t->comm[0], NULL));
+	refuses(ncclInvalidArgument, "nothing to register", ncclCommRegister(t->comm[0], &in, 0, &handle));
+	gives(ncclInvalidArgument, ncclGroupEnd());
+	must(out == 0);
+	all_sum(t->comm[0], t->first, t->size);
+}
+
+/* A communicator that the group itself is to make. */
+static void used_too_early(int i, void *arg)
+{
+	ncclComm_t comm;
+	ncclUniqueId id;
+	int n;
+
+	(void)i;
+	(void)arg;
+	succeeds(ncclGetUniqueId(&id));
+	succeeds(ncclGroupStart());
+	succeeds(ncclCommInitRank(&comm, 1, id, 0));
+	refuses(ncclInvalidArgument, "made by the ncclGroupEnd() of this group", ncclCommCount(comm, &n));
+	succeeds(ncclGroupEnd());
+	succeeds(ncclCommCount(comm, &n));
+	succeeds(ncclCommDestroy(comm));
+}
+
 /* --- what would it take --- */
 static void priced(struct team *t)
 {
@@ -218,6 +249,8 @@ int main(void)
 	alone(all_made_here, NULL, "three made by one thread");
 	alone(own_group, NULL, "a thread's own group");
 	as_processes(2, spoiled, "spoiled");
+	as_processes(2, spoiled_by_a_registration, "spoiled by a registration");
+	alone(used_too_early, NULL, "used too early");
 	each_way(2, priced, "priced");
 	return api_verdict("groups");
 }
