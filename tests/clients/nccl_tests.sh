@@ -4,9 +4,10 @@
 # FOLDER has its built programs. To get them (CUDA's compiler, NCCL's header and library are needed):
 #   git clone https://github.com/NVIDIA/nccl-tests && make -C nccl-tests CUDA_HOME=... NCCL_HOME=...
 # and with MPI=1 MPI_HOME=... for one process per GPU, which is left out otherwise. LIBRARY is taut's
-# libnccl.so.2 (default: build/libnccl.so.2). Every program runs with every type and operation, in one process, in
-# threads, in processes, and in CUDA graphs. Wrong values are those that the programs count. The last
-# line is "N passed, N failed, N wrong values"; the exit status is 0 when nothing failed, 77 without GPUs.
+# libnccl.so.2 (default: build/libnccl.so.2). Every program runs once with every type, operation and root at a few sizes,
+# and with one type from small to large in one process, in threads, in CUDA graphs, blocking, several at a time, and in
+# processes. Wrong values are those that the programs count. The last line is "N passed, N failed, N wrong values, N s";
+# the exit status is 0 when nothing failed, 77 without GPUs.
 set -u
 folder=${1:?usage: nccl_tests.sh FOLDER [LIBRARY [GPUS]]}
 library=$(realpath "${2:-build/libnccl.so.2}")
@@ -38,14 +39,14 @@ END { printf "%d %d\n", sum, seen }'
 # try NAME COMMAND...: passed if it ends well, has checked values, and none was wrong.
 try()
 {
-	local name=$1 rc=0 bad seen
+	local name=$1 rc=0 bad seen start=$SECONDS
 	shift
-	timeout --kill-after=10 900 "$@" >"$output" 2>&1 || rc=$?
+	timeout --kill-after=10 120 "$@" >"$output" 2>&1 || rc=$?
 	read -r bad seen < <(awk "$count_wrong" "$output")
 	wrong=$((wrong + bad))
 	if [ $rc -eq 0 ] && [ "$bad" -eq 0 ] && [ "$seen" -gt 0 ] && grep -q '^# Out of bounds values : 0 OK' "$output"; then
 		passed=$((passed + 1))
-		printf 'ok      %s: %d values\n' "$name" "$seen"
+		printf 'ok      %s: %d values, %d s\n' "$name" "$seen" $((SECONDS - start))
 	else
 		failed+=("$name")
 		printf 'FAILED  %s: status %d, %d wrong of %d values\n' "$name" $rc "$bad" "$seen"
@@ -54,7 +55,9 @@ try()
 }
 
 preload=(env "LD_PRELOAD=$library")
-sizes=(-b 8 -e 64M -f 32 -n 3 -w 1)
+# A size for each protocol; and from 8 bytes to 64 MiB.
+few=(-b 4K -e 4M -f 32 -n 1 -w 0)
+sizes=(-b 8 -e 64M -f 8 -n 2 -w 1)
 shopt -s nullglob
 programs=("$folder"/*_perf)
 if [ ${#programs[@]} -eq 0 ]; then
@@ -67,17 +70,22 @@ for program in "${programs[@]}"; do
 		failed+=("$name (has NCCL inside, nothing can take its place: build without NCCL_STATIC)")
 		continue
 	fi
-	try "$name, one process" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -d all -o all -r all
+	every=(-d all -r -1) # -1: all roots
+	case $name in
+	*reduce*) every+=(-o all) ;; # other programs would do the same once for each
+	esac
+	try "$name, all types" "${preload[@]}" "$program" "${few[@]}" -g "$gpus" "${every[@]}"
+	try "$name, one process" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus"
 	try "$name, threads" "${preload[@]}" "$program" "${sizes[@]}" -t "$gpus" -g 1
 	try "$name, graphs" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -G 2
 	try "$name, blocking" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -z 1
 	try "$name, several at a time" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -m 4
 	if ldd "$program" | grep -q libmpi; then
-		try "$name, processes" mpirun -np "$gpus" "${preload[@]}" "$program" "${sizes[@]}" -g 1 -d all -o all
+		try "$name, processes" mpirun -np "$gpus" "${preload[@]}" "$program" "${sizes[@]}" -g 1
 		try "$name, processes, graphs" mpirun -np "$gpus" "${preload[@]}" "$program" "${sizes[@]}" -g 1 -G 2
 	fi
 done
 
 [ ${#failed[@]} -eq 0 ] || printf 'failed: %s\n' "${failed[@]}"
-printf '%d passed, %d failed, %d wrong values\n' $passed ${#failed[@]} $wrong
+printf '%d passed, %d failed, %d wrong values, %d s\n' $passed ${#failed[@]} $wrong $SECONDS
 [ ${#failed[@]} -eq 0 ]
