@@ -208,8 +208,9 @@ void comm_stalled(void *ctx, bool mismatch);
 /* --- plan.c --- */
 /* How to run @op; @mapped: all ranks can address its buffers. Kept until the end of @comm. */
 enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped);
-/* What the cost model says of @op, with private buffers. */
-enum taut_status plan_price(double *us, struct taut_comm *comm, const struct op *op);
+/* What @op would take: a collective on host memory with private buffers, by the cost model; messages and GPU memory,
+ * roughly. */
+enum taut_status plan_price(double *us, const struct op *op);
 void plans_free(struct taut_comm *comm);
 size_t op_bytes(const struct op *op); /* of the largest buffer, as the cost model counts */
 
@@ -247,8 +248,8 @@ void op_release(struct op *op);
 bool group_open(void);
 enum taut_status group_add(const struct op *op, void *stream);
 void group_spoil(enum taut_status st); /* the group will not run, its end returns @st */
-/* The time that the calls of this thread's group would take one after the other, as the cost model has it. Collectives
- * on host memory only: TAUT_ERR_UNSUPPORTED for others. */
+/* The time that the calls of this thread's group would take one after the other; the messages of a communicator, which
+ * go at once, count as their longest. */
 enum taut_status group_price(double *us);
 enum taut_status stream_add(struct taut_stream *s, const struct op *ops,
 			    size_t n); /* copies the ops, takes what they own */

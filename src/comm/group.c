@@ -213,6 +213,31 @@ static enum taut_status run_parts(struct op *ops, void **streams, size_t n)
 	return first;
 }
 
+/* Is call @i a message of the same communicator as one before it? */
+static bool goes_along(size_t i)
+{
+	for (size_t k = 0; k < i && group.ops[i].kind != OP_COLL; k++)
+		if (group.ops[k].kind != OP_COLL && group.ops[k].comm == group.ops[i].comm)
+			return true;
+	return false;
+}
+
+/* Call @i, or with the first message of a communicator the longest of them. */
+static enum taut_status price_from(double *us, size_t i)
+{
+	enum taut_status st = plan_price(us, &group.ops[i]);
+
+	for (size_t k = i + 1; k < group.n && !st && group.ops[i].kind != OP_COLL; k++) {
+		double one = 0;
+
+		if (group.ops[k].kind == OP_COLL || group.ops[k].comm != group.ops[i].comm)
+			continue;
+		st = plan_price(&one, &group.ops[k]);
+		*us = one > *us ? one : *us;
+	}
+	return st;
+}
+
 enum taut_status group_price(double *us)
 {
 	enum taut_status st = TAUT_OK;
@@ -221,10 +246,9 @@ enum taut_status group_price(double *us)
 	for (size_t i = 0; i < group.n && !st; i++) {
 		double one = 0;
 
-		if (group.ops[i].gpu || group.ops[i].kind != OP_COLL)
-			return fail(TAUT_ERR_UNSUPPORTED, "the time of %s is not estimated yet",
-				    group.ops[i].gpu ? "calls on GPU memory" : "sends and receives");
-		st = plan_price(&one, group.ops[i].comm, &group.ops[i]);
+		if (goes_along(i))
+			continue;
+		st = price_from(&one, i);
 		*us += one;
 	}
 	return st;

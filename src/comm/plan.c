@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "cuda/price.h"
 
 #define PLAN_BUCKETS 256
 #define LL_PIECE 4096		       /* every wire takes an ll message of this size */
@@ -240,13 +241,36 @@ void plans_free(struct taut_comm *comm)
 	mem_free(comm->plans);
 }
 
-enum taut_status plan_price(double *us, struct taut_comm *comm, const struct op *op)
+static double price_message(const struct op *op)
 {
-	struct plan_key key = key_for(op, false);
-	struct cost_query q = query_for(comm, op, &key);
-	struct cost_choice choice = { 0 };
-	enum taut_status st = comm->size > 1 ? cost_choose(&choice, &q) : TAUT_OK;
+	const struct taut_comm *comm = op->comm;
+	size_t bytes = op->count * taut_type_size(op->type);
 
+	if (op->root == comm->rank)
+		return op->kind == OP_SEND ? cost_copy_us(&comm->machine, bytes) : 0;
+	if (op->gpu)
+		return gpu_price_message(bytes);
+	return cost_message_us(&comm->machine, comm->node_of[op->root] != comm->node_of[comm->rank], bytes);
+}
+
+enum taut_status plan_price(double *us, const struct op *op)
+{
+	struct taut_comm *comm = op->comm;
+	struct plan_key key;
+	struct cost_query q;
+	struct cost_choice choice = { 0 };
+	enum taut_status st;
+
+	*us = 0;
+	if (op->kind != OP_COLL)
+		*us = price_message(op);
+	else if (op->gpu)
+		*us = gpu_price(op->coll, comm->size, op->count * taut_type_size(op->type));
+	if (op->kind != OP_COLL || op->gpu || comm->size == 1)
+		return TAUT_OK;
+	key = key_for(op, false);
+	q = query_for(comm, op, &key);
+	st = cost_choose(&choice, &q);
 	*us = choice.us;
 	return st;
 }

@@ -116,13 +116,31 @@ static enum taut_status count_crowd(struct view *v)
 }
 
 /* Between the rate in cache and that in memory, linear in the size: never falls. */
-static double rate(const struct view *v, const double level[COST_LEVELS])
+static double rate_at(const struct cost_machine *m, size_t bytes, const double level[COST_LEVELS])
 {
-	double cache = (double)v->q->machine->cache_bytes;
-	double part = cache > 0 ? ((double)v->q->bytes - cache) / (7 * cache) : 1;
+	double cache = (double)m->cache_bytes;
+	double part = cache > 0 ? ((double)bytes - cache) / (7 * cache) : 1;
 
 	part = part < 0 ? 0 : part > 1 ? 1 : part;
 	return level[COST_CACHE] + part * (level[COST_MEMORY] - level[COST_CACHE]);
+}
+
+static double rate(const struct view *v, const double level[COST_LEVELS])
+{
+	return rate_at(v->q->machine, v->q->bytes, level);
+}
+
+double cost_message_us(const struct cost_machine *m, bool between, size_t bytes)
+{
+	const struct cost_link *l = &m->link[between || m->one_wire];
+	enum sched_proto proto = bytes <= l->ll_max ? PROTO_LL : PROTO_BULK;
+
+	return l->post_us[proto] + l->trip_us[proto] + (double)bytes * rate_at(m, bytes, l->byte_us[proto]);
+}
+
+double cost_copy_us(const struct cost_machine *m, size_t bytes)
+{
+	return (double)bytes * rate_at(m, bytes, m->copy_byte_us);
 }
 
 /* Where ranks share cores all work takes longer, and a wait ends after the others of the

@@ -47,6 +47,9 @@ void cost_machine_default(struct cost_machine *m);
 /* A core copies what no cache holds in @byte_us for a byte: all that moves at the speed of memory
  * scales with that, within reason, but is not faster than in the caches. */
 void cost_machine_memory(struct cost_machine *m, double byte_us);
+/* A message from one rank to another, of a machine or @between two, when nothing else goes on; and a copy. */
+double cost_message_us(const struct cost_machine *m, bool between, size_t bytes);
+double cost_copy_us(const struct cost_machine *m, size_t bytes);
 
 struct cost_choice {
 	const struct sched_algo *algo;

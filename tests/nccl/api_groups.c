@@ -238,6 +238,32 @@ static void priced(struct team *t)
 	team_sum(t);
 }
 
+/* Messages take time too, and go beside each other. */
+static void priced_messages(struct team *t)
+{
+	float last = 0;
+	char *buf = (char *)api_alloc(8 << 20);
+
+	for (int k = 0; k < 4; k++) {
+		ncclSimInfo_t sim = NCCL_SIM_INFO_INITIALIZER;
+		size_t len = k < 2 ? 1 : 4 << 20;
+
+		succeeds(ncclGroupStart());
+		for (int twice = 0; twice <= k % 2; twice++)
+			for (int i = 0; i < t->n; i++) {
+				int peer = (t->first + i + 1) % t->size;
+
+				succeeds(ncclSend(buf, len, ncclChar, peer, t->comm[i], NULL));
+				succeeds(ncclRecv(buf, len, ncclChar, peer, t->comm[i], NULL));
+			}
+		succeeds(ncclGroupSimulateEnd(&sim));
+		must(k % 2 ? sim.estimatedTime == last : sim.estimatedTime > last);
+		last = sim.estimatedTime;
+	}
+	free(buf);
+	team_sum(t); /* none of it was sent */
+}
+
 int main(void)
 {
 	api_begin();
@@ -252,5 +278,6 @@ int main(void)
 	as_processes(2, spoiled_by_a_registration, "spoiled by a registration");
 	alone(used_too_early, NULL, "used too early");
 	each_way(2, priced, "priced");
+	each_way(2, priced_messages, "priced messages");
 	return api_verdict("groups");
 }
