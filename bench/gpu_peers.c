@@ -4,7 +4,8 @@
  * better of NCCL's two (plain, symmetric windows). Buffers of taut and of plain NCCL are
  * from cuMemAlloc(), not registered. Share: the least time, which is TRIP_US, or that of the bytes which enter or leave
  * the busiest GPU at LINK_GBPS, divided by the time of taut replayed. One process a GPU:
- * taut run -n 2 build/gpu_peers [all | all_reduce,...]. One process with a thread for each GPU: build/gpu_peers
+ * taut run -n 2 build/gpu_peers [all | all_reduce,... [LEAST [MOST]]], sizes in bytes. One process with a thread for
+ * each GPU: build/gpu_peers
  * --threads [all | all_reduce,...]. NCCL is looked for at run time (NCCL_LIB or libnccl.so.2); without it taut is
  * timed alone. */
 #include <pthread.h>
@@ -52,6 +53,7 @@ struct run {
 static struct gpu_functions gpu;
 static int gpus;
 static const char *wanted;
+static size_t least, most = SIZE_MAX; /* bytes */
 /* Of a rank, which is a process or a thread. */
 static _Thread_local struct taut_comm *comm;
 static _Thread_local void *nccl_plain, *nccl_symmetric;
@@ -344,27 +346,28 @@ static void compare(int device)
 					2097152, 8388608, 33554432, 134217728, 536870912 };
 	enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 	void *in, *out, *sym_in = NULL, *sym_out = NULL, *win;
-	size_t most = sizes[SIZES - 1];
+	size_t room = sizes[SIZES - 1];
 
 	gpu_use(&gpu, device);
 	gpu_must(gpu.stream(&stream, 1), "cuStreamCreate");
 	gpu_must(gpu.event(&start_event, 0), "cuEventCreate");
 	gpu_must(gpu.event(&end_event, 0), "cuEventCreate");
-	in = gpu_alloc(&gpu, most);
-	out = gpu_alloc(&gpu, most);
+	in = gpu_alloc(&gpu, room);
+	out = gpu_alloc(&gpu, room);
 	if (nccl.lib) {
 		nccl_join(&nccl_plain);
 		nccl_join(&nccl_symmetric);
-		gpu_must(nccl.mem_alloc(&sym_in, most), "NCCL mem_alloc");
-		gpu_must(nccl.mem_alloc(&sym_out, most), "NCCL mem_alloc");
-		gpu_must(nccl.window(nccl_symmetric, sym_in, most, &win, 1), "NCCL window");
-		gpu_must(nccl.window(nccl_symmetric, sym_out, most, &win, 1), "NCCL window");
+		gpu_must(nccl.mem_alloc(&sym_in, room), "NCCL mem_alloc");
+		gpu_must(nccl.mem_alloc(&sym_out, room), "NCCL mem_alloc");
+		gpu_must(nccl.window(nccl_symmetric, sym_in, room, &win, 1), "NCCL window");
+		gpu_must(nccl.window(nccl_symmetric, sym_out, room, &win, 1), "NCCL window");
 	}
 	if (rank == 0)
 		head();
 	for (int c = 0; c < COLLS; c++)
 		for (int i = 0; i < SIZES && is_wanted(c); i++)
-			line(c, sizes[i], in, out, sym_in, sym_out);
+			if (sizes[i] >= least && sizes[i] <= most)
+				line(c, sizes[i], in, out, sym_in, sym_out);
 	taut_must(taut_barrier(comm, NULL), "taut_barrier");
 	taut_comm_destroy(comm);
 }
@@ -408,6 +411,8 @@ int main(int argc, char **argv)
 	int device;
 
 	wanted = argc > 1 + threads ? argv[1 + threads] : "all_reduce";
+	least = argc > 2 + threads ? strtoull(argv[2 + threads], NULL, 10) : 0;
+	most = argc > 3 + threads ? strtoull(argv[3 + threads], NULL, 10) : SIZE_MAX;
 	gpus = gpu_load(&gpu);
 	if (!gpus)
 		return 77;

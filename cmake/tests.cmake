@@ -111,3 +111,22 @@ foreach(file ${gpu_tests} ${CMAKE_SOURCE_DIR}/bench/gpu_peers.c)
 	target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 	target_link_libraries(${name} PRIVATE taut_all)
 endforeach()
+
+# The same here, with a driver that has no GPUs: kernels as threads. GPUs do not address each other there, so what
+# they exchange goes by way of host memory. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...).
+function(fake program name ranks arguments)
+	separate_arguments(words UNIX_COMMAND "${arguments}")
+	add_test(NAME gpu/${program}_${name} COMMAND taut run -n ${ranks} $<TARGET_FILE:${program}> ${words})
+	set_tests_properties(gpu/${program}_${name} PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
+		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;${ARGN}")
+endfunction()
+if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
+	add_library(fake_cuda SHARED ${CMAKE_SOURCE_DIR}/tests/gpu/fake/libcuda.c)
+	target_link_libraries(fake_cuda PRIVATE taut_flags taut_emulated Threads::Threads)
+	set_target_properties(taut_emulated PROPERTIES POSITION_INDEPENDENT_CODE ON)
+	set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LINKER_LANGUAGE CXX
+		LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_cuda)
+	fake(gpu_collectives host 2 "300 5")
+	fake(gpu_collectives host_more 5 "60 7")
+	fake(gpu_messages host 3 "24 3")
+endif()

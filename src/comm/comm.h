@@ -135,7 +135,7 @@ struct taut_comm {
 	} memo; /* of the last call with regular blocks */
 
 	struct gpu *gpu; /* NULL: calls are on host memory */
-	void *gpu_table; /* that the ranks share: what they have published of GPU memory */
+	void *gpu_table; /* that the ranks share: what they have published of GPU memory, or all that they exchange */
 	size_t gpu_table_len;
 
 	/* comparing calls */
@@ -194,6 +194,10 @@ void comm_dump_topology(const struct taut_comm *comm);
 /* With TAUT_STRICT: TAUT_ERR_UNSUPPORTED when GPUs of this machine, or a GPU and its card, would fall back to a
  * slower wire. */
 enum taut_status comm_check_strict(const struct config *cfg);
+/* Do the settings, or what this machine does well, keep GPU @bus from using the memory of one of the @n others (bus
+ * addresses)? Then the reason is in @why. What is not known keeps nobody. */
+bool comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
+		      int n);
 /* Collective: all machines of the group as they are now, machine i that of boot's node i. One rank a machine looks;
  * graphs that look alike travel once, and are called by
  * the name of their first host. The same on every rank; the caller's to cluster_free(). */

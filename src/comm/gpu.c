@@ -16,12 +16,85 @@ static bool all_on_one_machine(const struct taut_comm *comm)
 	return boot_nodes(comm->boot) == 1;
 }
 
+/* Should this rank's GPU use the memory of the others, and can it? */
+static bool reaches_peers(struct taut_comm *comm, const struct gpu_card *cards)
+{
+	const char **others;
+	char why[320] = "";
+	bool refused;
+
+	if (comm->cfg.p2p_disable) {
+		log_info(LOG_COMM, "group \"%s\" rank %d: no GPU uses another's memory by TAUT_P2P_DISABLE=1",
+			 comm->name, comm->rank);
+		return false;
+	}
+	if (*comm->cfg.p2p_level || !gpu_is_linked(comm->gpu, cards)) {
+		others = mem_calloc((size_t)comm->size, sizeof(*others));
+		for (int r = 0; others && r < comm->size; r++)
+			others[r] = cards[r].bus;
+		refused = others &&
+			  comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others, comm->size);
+		mem_free(others);
+		if (refused) {
+			log_info(LOG_COMM, "group \"%s\" rank %d: %s", comm->name, comm->rank, why);
+			return false;
+		}
+	}
+	return gpu_reach(comm->gpu, cards);
+}
+
+/* @all: do all ranks reach their peers? */
+static enum taut_status agree_reach(bool *all, struct taut_comm *comm, const struct gpu_card *cards)
+{
+	uint8_t mine = reaches_peers(comm, cards), *votes = mem_calloc((size_t)comm->size, 1);
+	enum taut_status st = votes ? boot_all_gather(comm->boot, &mine, 1, votes)
+				    : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
+
+	*all = true;
+	for (int r = 0; r < comm->size && !st; r++)
+		*all = *all && votes[r];
+	mem_free(votes);
+	return st;
+}
+
+static enum taut_status connect_peers(struct taut_comm *comm, const struct gpu_card *cards)
+{
+	enum taut_status st;
+
+	comm->gpu_table_len = share_table_bytes(comm->size);
+	st = comm_share(comm, &comm->gpu_table, comm->gpu_table_len);
+	return st ? st : gpu_connect(comm->gpu, cards, comm->gpu_table);
+}
+
+/* Each rank's part lies near it, as it is the first to touch it. */
+static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_card *cards)
+{
+	enum taut_status st;
+	size_t len;
+	void *part;
+
+	if (comm->cfg.shm_disable)
+		return fail(TAUT_ERR_UNSUPPORTED,
+			    "GPUs that do not address each other without shared memory are not possible yet: unset "
+			    "TAUT_SHM_DISABLE, or set TAUT_DEVICE=host to use this group for host memory");
+	comm->gpu_table_len = gpu_host_bytes(comm->size);
+	st = comm_share(comm, &comm->gpu_table, comm->gpu_table_len);
+	if (st)
+		return st;
+	part = gpu_host_part(comm->gpu, comm->gpu_table, &len);
+	memset(part, 0, len);
+	st = boot_barrier(comm->boot);
+	if (!st)
+		st = gpu_connect_host(comm->gpu, cards, comm->gpu_table);
+	return st;
+}
+
 static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *mine)
 {
 	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards));
 	enum taut_status st = cards ? TAUT_OK : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
+	bool peers = true;
 
-	comm->gpu_table_len = share_table_bytes(comm->size);
 	if (!st)
 		st = boot_all_gather(comm->boot, mine, sizeof(*mine), cards);
 	if (!st && !comm->gpu)
@@ -36,12 +109,14 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 	if (!st)
 		st = comm_check_strict(&comm->cfg);
 	if (!st)
-		st = comm_share(comm, &comm->gpu_table, comm->gpu_table_len);
+		st = gpu_check_cards(comm->gpu, cards);
 	if (!st)
-		st = gpu_connect(comm->gpu, cards, comm->gpu_table);
+		st = agree_reach(&peers, comm, cards);
 	if (!st)
-		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory", comm->name, comm->rank,
-			 mine->bus, gpu_bytes(comm->gpu) >> 20);
+		st = (peers ? connect_peers : connect_host)(comm, cards);
+	if (!st)
+		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s", comm->name, comm->rank,
+			 mine->bus, gpu_bytes(comm->gpu) >> 20, peers ? "" : ", by way of host memory");
 	mem_free(cards);
 	return st;
 }

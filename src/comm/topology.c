@@ -80,6 +80,49 @@ enum taut_status comm_check_strict(const struct config *cfg)
 	return st;
 }
 
+/* --- GPUs that do not address each other --- */
+
+static int find_gpu(const struct topo *t, const char *bus)
+{
+	char name[32];
+	size_t i = 0;
+
+	for (; bus[i] && i + 1 < sizeof(name); i++)
+		name[i] = bus[i] >= 'A' && bus[i] <= 'F' ? (char)(bus[i] - 'A' + 'a') : bus[i];
+	name[i] = '\0';
+	return topo_find(t, name);
+}
+
+static bool refuses(char *why, size_t len, const struct topo *t, const struct topo_paths *p,
+		    const struct reach_rules *rules, int a, int b)
+{
+	struct reach answers[REACH_WIRES];
+
+	if (a < 0 || b < 0 || a == b || paths_get(p, a, b)->class >= PATH_NET)
+		return false;
+	reach_ask(answers, t, p, rules, a, b);
+	if (!answers[REACH_P2P].asked || answers[REACH_P2P].usable)
+		return false;
+	snprintf(why, len, "%s", answers[REACH_P2P].why);
+	return true;
+}
+
+bool comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
+		      int n)
+{
+	struct reach_rules rules;
+	struct topo_paths *paths = NULL;
+	struct topo *t = NULL;
+	bool refused = false;
+
+	if (!reach_rules_from(&rules, cfg) && !topo_live(&t, cfg) && !paths_create(&paths, t, &path_rules_default))
+		for (int i = 0; i < n && !refused; i++)
+			refused = refuses(why, len, t, paths, &rules, find_gpu(t, bus), find_gpu(t, others[i]));
+	paths_free(paths);
+	topo_free(t);
+	return refused;
+}
+
 /* --- the file that NCCL_TOPO_DUMP_FILE asks for --- */
 
 static enum taut_status write_file(const char *path, const char *text)

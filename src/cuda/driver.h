@@ -29,7 +29,7 @@ struct cu_launch {
 	unsigned nattributes;
 };
 
-enum { CU_OK = 0, CU_NOT_READY = 600, CU_PEER_ENABLED = 704 };
+enum { CU_OK = 0, CU_NOT_READY = 600, CU_PEER_ENABLED = 704, CU_NOT_SUPPORTED = 801 };
 enum {
 	CU_DEVICE_SMS = 16,
 };
@@ -44,6 +44,8 @@ enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };
 enum { CU_CAPTURE_NONE = 0 };
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
+enum { CU_REGISTER_PORTABLE = 1, CU_REGISTER_MAPPED = 2 };
+enum { CU_P2P_ATOMICS = 3 };
 enum { CU_IPC_LAZY_PEER = 1 };
 enum { CU_FUNCTION_PTX_VERSION = 5 };
 enum { CU_LAUNCH_EARLY = 6 }; /* programmatic stream serialization */

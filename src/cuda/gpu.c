@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
+#include "cuda/host_mail.h"
 #include "cuda/module.h"
 #include "cuda/share.h"
 
@@ -14,10 +16,15 @@
 #define LL128_BUDGET ((size_t)16 << 20)
 #define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
 #define PUSH_SLOT_MOST 4096	       /* what a warp moves in one go */
+#define HOST_LANES 32		       /* by way of host memory: pairs of blocks */
+#define HOST_SLOTS 4		       /* of a lane */
+#define HOST_SLOT_BYTES ((size_t)128 << 10)
+#define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
 
 /* Where things lie in the mail; the same on every rank. */
 struct layout {
 	uint64_t acks, posts, ll, ll128, stage, push, bytes;
+	uint64_t host_lines, host_slots;
 	uint64_t ll_bytes, ll128_bytes; /* of an area */
 	uint32_t push_slot;
 	struct message_layout messages;
@@ -33,6 +40,8 @@ struct gpu {
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
 	uint64_t counters;		    /* of messages */
+	uint64_t marks;			    /* of lanes, by way of host memory */
+	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
 	struct share *share;		    /* NULL: one rank alone */
 	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
 	bool opened[GPU_MAX_RANKS];
@@ -82,6 +91,19 @@ static struct layout layout_for(int n)
 	return l;
 }
 
+/* By way of host memory. */
+static struct layout layout_for_host(int n)
+{
+	struct layout l = { .ll_bytes = 2 * LL_DATA };
+
+	l.ll = up((uint64_t)n * GPU_LINE, 4096);
+	l.host_lines = l.ll + 2 * (uint64_t)n * l.ll_bytes;
+	l.host_slots = l.host_lines + up((1 + HOST_LANES * (uint64_t)(n + 1)) * GPU_LINE, 4096);
+	l.messages = messages_layout(n, l.host_slots + HOST_LANES * HOST_SLOTS * HOST_SLOT_BYTES);
+	l.bytes = up(l.messages.end, (uint64_t)2 << 20);
+	return l;
+}
+
 bool gpu_memory(const void *p)
 {
 	const struct cuda_driver *cu = p ? cuda_driver_if_used() : NULL;
@@ -124,6 +146,8 @@ static enum taut_status alloc_all(struct gpu *g)
 	if (!st)
 		st = alloc_zeroed(&g->counters, g, counters_bytes(g), "GPU memory for counters");
 	if (!st)
+		st = alloc_zeroed(&g->marks, g, (1 + 2 * HOST_LANES) * sizeof(uint64_t), "GPU memory for counters");
+	if (!st)
 		st = cuda_st(g->cu->host_alloc(&words, 4096, CU_HOST_PORTABLE | CU_HOST_MAPPED),
 			     "host memory that the GPU addresses");
 	if (!st)
@@ -149,8 +173,8 @@ static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
 		st = cuda_st(g->cu->device_bus_id(card->bus, sizeof(card->bus), device), "the PCI address of a GPU");
 	if (!st)
 		st = cuda_st(g->cu->device_attribute(&card->sms, CU_DEVICE_SMS, device), "the size of a GPU");
-	if (!st)
-		st = cuda_st(g->cu->ipc_get(&card->handle, g->mail), "a handle of GPU memory for peers");
+	/* Without a handle other processes go by way of host memory. */
+	card->shares = !g->cu->ipc_get(&card->handle, g->mail);
 	return st;
 }
 
@@ -185,23 +209,69 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 }
 
 /* --- peers --- */
-static enum taut_status map_peer(struct gpu *g, const struct gpu_card *c, int r)
+/* The driver's answer; 0: rank @r's memory is mapped. */
+static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 {
-	char what[96];
 	int err;
 
-	snprintf(what, sizeof(what), "rank %d's GPU %s cannot be addressed from rank %d's", r, c->bus, g->rank);
 	if (c->pid != (int32_t)getpid()) {
-		enum taut_status st = cuda_st(g->cu->ipc_open(&g->peer[r], c->handle, CU_IPC_LAZY_PEER), what);
-
-		g->opened[r] = !st;
-		return st;
+		err = c->shares ? g->cu->ipc_open(&g->peer[r], c->handle, CU_IPC_LAZY_PEER) : CU_NOT_SUPPORTED;
+		g->opened[r] = !err;
+		return err;
 	}
 	g->peer[r] = c->mail;
 	if ((struct cu_ctx *)(uintptr_t)c->ctx == g->ctx)
-		return TAUT_OK;
+		return CU_OK;
 	err = g->cu->ctx_enable_peer((struct cu_ctx *)(uintptr_t)c->ctx, 0);
-	return err == CU_PEER_ENABLED ? TAUT_OK : cuda_st(err, what);
+	return err == CU_PEER_ENABLED ? CU_OK : err;
+}
+
+static void unmap_peers(struct gpu *g)
+{
+	for (int r = 0; r < g->nranks; r++)
+		if (g->opened[r])
+			g->cu->ipc_close(g->peer[r]);
+	memset(g->opened, 0, sizeof(g->opened));
+}
+
+bool gpu_reach(struct gpu *g, const struct gpu_card *cards)
+{
+	struct cu_ctx *old;
+	int err = CU_OK;
+
+	g->cu->ctx_push(g->ctx);
+	for (int r = 0; r < g->nranks && !err; r++) {
+		if (r == g->rank)
+			g->peer[r] = g->mail;
+		else
+			err = map_peer(g, &cards[r], r);
+		if (err)
+			log_info(LOG_CUDA, "rank %d's GPU %s cannot be addressed from rank %d's %s: driver error %d", r,
+				 cards[r].bus, g->rank, cards[g->rank].bus, err);
+	}
+	g->cu->ctx_pop(&old);
+	return !err;
+}
+
+static bool is_linked(const struct gpu *g, const char *a, const char *b)
+{
+	int from, to, atomics = 0;
+
+	if (!strcmp(a, b))
+		return true;
+	if (g->cu->device_by_bus(&from, a) || g->cu->device_by_bus(&to, b))
+		return false;
+	/* Of the links between GPUs NVLink alone has atomics. */
+	return !g->cu->p2p_attribute(&atomics, CU_P2P_ATOMICS, from, to) && atomics;
+}
+
+bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
+{
+	bool linked = true;
+
+	for (int r = 0; r < g->nranks; r++)
+		linked = linked && is_linked(g, cards[g->rank].bus, cards[r].bus);
+	return linked;
 }
 
 /* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
@@ -233,34 +303,69 @@ static enum taut_status open_share(struct gpu *g, void *table)
 	return table ? share_open(&g->share, &a) : TAUT_OK;
 }
 
-enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table)
+enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards)
 {
-	struct cu_ctx *old;
-	enum taut_status st = TAUT_OK;
-
 	for (int r = 0; r < g->nranks; r++)
 		if (!cards[r].used)
 			return fail(TAUT_ERR_ARG,
 				    "rank %d has no current CUDA context and rank %d has one: make a GPU "
 				    "current on every rank before the communicator is created, or on none",
 				    r, g->rank);
+	return TAUT_OK;
+}
+
+enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table)
+{
+	struct cu_ctx *old;
+	enum taut_status st;
+
 	g->blocks = blocks_for(cards, g->nranks);
+	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
-	for (int r = 0; r < g->nranks && !st; r++) {
-		if (r == g->rank)
-			g->peer[r] = g->mail;
-		else
-			st = map_peer(g, &cards[r], r);
-	}
-	if (!st)
-		st = open_share(g, table);
+	st = open_share(g, table);
+	g->cu->ctx_pop(&old);
+	return st;
+}
+
+/* --- by way of host memory --- */
+size_t gpu_host_bytes(int nranks)
+{
+	return (size_t)nranks * layout_for_host(nranks).bytes;
+}
+
+void *gpu_host_part(const struct gpu *g, void *mem, size_t *len)
+{
+	*len = layout_for_host(g->nranks).bytes;
+	return (char *)mem + (size_t)g->rank * *len;
+}
+
+/* Its mail in GPU memory is not needed. */
+static void drop_mail(struct gpu *g)
+{
+	unmap_peers(g);
+	g->cu->mem_free(g->mail);
+	g->mail = 0;
+}
+
+enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem)
+{
+	struct cu_ctx *old;
+	enum taut_status st;
+
+	g->blocks = blocks_for(cards, g->nranks);
+	g->at = layout_for_host(g->nranks);
+	g->cu->ctx_push(g->ctx);
+	drop_mail(g);
+	st = host_mail_open(&g->host, g->cu, mem, gpu_host_bytes(g->nranks));
+	for (int r = 0; r < g->nranks; r++)
+		g->peer[r] = g->host.gpu + (uint64_t)r * g->at.bytes;
 	g->cu->ctx_pop(&old);
 	return st;
 }
 
 size_t gpu_bytes(const struct gpu *g)
 {
-	return g->at.bytes + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
+	return (g->host.base ? 0 : g->at.bytes) + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
 	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t) + counters_bytes(g);
 }
 
@@ -297,9 +402,8 @@ void gpu_close(struct gpu *g)
 	if (g->called)
 		g->cu->ctx_sync(); /* the caller's streams may be gone */
 	share_close(g->share);
-	for (int r = 0; r < g->nranks; r++)
-		if (g->opened[r])
-			g->cu->ipc_close(g->peer[r]);
+	unmap_peers(g);
+	host_mail_close(&g->host);
 	if (g->mail)
 		g->cu->mem_free(g->mail);
 	if (g->epochs)
@@ -310,6 +414,8 @@ void gpu_close(struct gpu *g)
 		g->cu->mem_free(g->ready);
 	if (g->counters)
 		g->cu->mem_free(g->counters);
+	if (g->marks)
+		g->cu->mem_free(g->marks);
 	if (g->words)
 		g->cu->host_free(g->words);
 	if (g->event)
@@ -375,6 +481,8 @@ static enum gpu_kernel choose(const struct gpu *g, const struct gpu_request *op,
 	size_t line_data = g->at.ll128_bytes / GPU_LINE * 120;
 	bool all_reduce = op->coll == COLL_ALL_REDUCE || op->coll == COLL_BARRIER;
 
+	if (g->host.base)
+		return bytes <= HOST_LL_DATA ? KERNEL_LL : KERNEL_HOST;
 	if (bytes <= LL_DATA && (g->nranks <= 4 || bytes <= LL_DATA / 4))
 		return KERNEL_LL;
 	if (all_reduce && (g->nranks > 2 || bytes > (size_t)512 << 10)) {
@@ -402,6 +510,13 @@ static enum gpu_kernel lean_ll(const struct gpu *g, const struct gpu_request *op
 	return op->coll == COLL_ALL_REDUCE ? KERNEL_LL_SUM : KERNEL_LL_PART_SUM;
 }
 
+static int host_lanes(const struct gpu *g)
+{
+	int fit = g->blocks / 2;
+
+	return fit < 1 ? 1 : fit < HOST_LANES ? fit : HOST_LANES;
+}
+
 static unsigned clamp(size_t want, int most)
 {
 	return want < 1 ? 1 : want > (size_t)most ? (unsigned)most : (unsigned)want;
@@ -418,6 +533,8 @@ static struct gpu_grid grid_of(const struct gpu *g, enum gpu_kernel k, size_t by
 		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, true };
 	case KERNEL_LL128_TWO:
 		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, true };
+	case KERNEL_HOST:
+		return (struct gpu_grid){ 2 * clamp(bytes / (16 << 10), host_lanes(g)), 512, false };
 	default:
 		return (struct gpu_grid){ clamp(bytes / (32 << 10), g->blocks), 512, false };
 	}
@@ -476,14 +593,39 @@ static bool may_share(const struct gpu *g, const struct gpu_request *op)
 	return g->share && !(op->coll == COLL_ALL_TO_ALL && op->in == op->out);
 }
 
+/* What each kernel takes begins alike. */
+union collective_args {
+	struct gpu_direct_args direct;
+	struct gpu_bulk_args bulk;
+	struct gpu_host_args host;
+};
+
+static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_request *op)
+{
+	a->maps = (const uint64_t *)(uintptr_t)g->maps;
+	a->ready = (const uint32_t *)(uintptr_t)g->ready;
+	a->stage = g->at.stage;
+	a->stage_bytes = STAGE_BYTES;
+	a->push = g->at.push;
+	a->push_slot = g->at.push_slot;
+	if (!may_share(g, op))
+		return;
+	a->in = share_find(g->share, op->in);
+	a->out = share_find(g->share, op->out);
+}
+
+static void fill_host(struct gpu_host_args *a, const struct gpu *g)
+{
+	a->lines = g->at.host_lines;
+	a->slots = g->at.host_slots;
+	a->slot_bytes = HOST_SLOT_BYTES;
+	a->nslots = HOST_SLOTS;
+	a->marks = (uint64_t *)(uintptr_t)g->marks;
+}
+
 static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size_t bytes, void *stream)
 {
-	struct gpu_bulk_args a = { .maps = (const uint64_t *)(uintptr_t)g->maps,
-				   .ready = (const uint32_t *)(uintptr_t)g->ready,
-				   .stage = g->at.stage,
-				   .stage_bytes = STAGE_BYTES,
-				   .push = g->at.push,
-				   .push_slot = g->at.push_slot };
+	union collective_args a = { 0 };
 	enum gpu_kernel k = choose(g, op, bytes);
 	struct gpu_grid grid = grid_of(g, k, bytes);
 
@@ -493,14 +635,13 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	a.direct.in = op->in;
 	a.direct.out = op->out;
 	a.direct.bytes = bytes;
-	if (k == KERNEL_BULK && may_share(g, op)) {
-		a.in = share_find(g->share, op->in);
-		a.out = share_find(g->share, op->out);
-	}
-	if (k == KERNEL_LL)
+	if (k == KERNEL_BULK)
+		fill_bulk(&a.bulk, g, op);
+	else if (k == KERNEL_HOST)
+		fill_host(&a.host, g);
+	else if (k == KERNEL_LL)
 		k = lean_ll(g, op, &a.direct);
-	return gpu_module_launch(g->module, g->cu, g->module->f[k][a.direct.value.kind], grid,
-				 k == KERNEL_BULK ? (void *)&a : (void *)&a.direct, stream);
+	return gpu_module_launch(g->module, g->cu, g->module->f[k][a.direct.value.kind], grid, &a, stream);
 }
 
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU side of one rank of a communicator: memory that its peers may address, where theirs is,
- * and the launch of collectives. Ranks are on one machine and their GPUs address each other; a rank is a process, or a
+ * and the launch of collectives. Ranks are on one machine; a rank is a process, or a
  * thread with a GPU of its own, or one of several ranks of a GPU.
  *
- * Making one takes two steps, with an exchange of cards between them by the caller: gpu_open(), then
- * gpu_connect(). The context that is current at gpu_open() is the rank's from then on. Calls are in order
- * on the caller's stream and return at once; one thread at a time uses a gpu. */
+ * Making one takes steps, with exchanges between them by the caller: gpu_open(); then, with the cards of all ranks,
+ * gpu_reach(); then gpu_connect() if that went well on all ranks, else gpu_connect_host(): GPUs that do not address
+ * each other exchange data in host memory. The context that is current at gpu_open() is the rank's from then on. Calls
+ * are in order on the caller's stream and return at once; one thread at a time uses a gpu. */
 #ifndef CUDA_GPU_H
 #define CUDA_GPU_H
 
@@ -21,6 +22,7 @@ struct gpu_card {
 	int32_t used; /* 0: this rank has no GPU */
 	int32_t pid;
 	int32_t sms;		     /* multiprocessors */
+	int32_t shares;		     /* the handle is valid */
 	char bus[24];		     /* PCI address: ranks with the same share a GPU */
 	uint64_t ctx, mail;	     /* addresses in that process */
 	struct cu_ipc_handle handle; /* of mail */
@@ -44,8 +46,19 @@ struct gpu_request {
 bool gpu_memory(const void *p);
 /* *@out NULL and card->used 0 when this thread has no current context: then the rank has no GPU. */
 enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks);
-/* @cards: of all ranks. @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
+/* Do all ranks have a GPU? @cards: of all ranks. */
+enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards);
+/* Are this rank's GPU and all others the same, or joined by NVLink, as far as the driver knows? */
+bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards);
+/* Maps the memory of all ranks; false, with a line in the log, when some cannot be. */
+bool gpu_reach(struct gpu *g, const struct gpu_card *cards);
+/* @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
 enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table);
+/* @mem: gpu_host_bytes() of zeroed memory that all ranks share, to outlive @g. */
+enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem);
+size_t gpu_host_bytes(int nranks);
+/* The part of @mem that is this rank's, so that it can be the first to touch it. */
+void *gpu_host_part(const struct gpu *g, void *mem, size_t *len);
 /* Bytes of GPU memory that @g holds. */
 size_t gpu_bytes(const struct gpu *g);
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream);

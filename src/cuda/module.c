@@ -9,8 +9,8 @@
 /* The fat binaries of the .cu files; an empty list when they were not compiled. cmake/cuda.cmake. */
 extern const unsigned char *const taut_kernels[];
 
-static const char *const kernel_names[KERNELS_COUNT] = { "ll",	   "ll128",	  "ll128_two", "bulk",
-							 "ll_sum", "ll_part_sum", "ll_copy" };
+static const char *const kernel_names[KERNELS_COUNT] = { "ll",	 "ll128",  "ll128_two",	  "bulk",
+							 "host", "ll_sum", "ll_part_sum", "ll_copy" };
 #define NAME(kind) [kind] = #kind,
 static const char *const kind_names[GPU_KINDS] = { GPU_FOR_KINDS(NAME) };
 #undef NAME

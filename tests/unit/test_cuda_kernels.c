@@ -11,15 +11,17 @@
 #include "exec/reduce.h"
 #include "unit.h"
 
-enum { RANKS = 5, BLOCKS = 3, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, PUSH_SLOT = 512 };
-_Static_assert(2 * (RANKS - 1) * PUSH_SLOT <= BLOCKS * 2 * STAGE, "slots of the one channel of three blocks");
+enum { RANKS = 5, BLOCKS = 4, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, PUSH_SLOT = 512, SLOTS = 3, SLOT = 1280 };
+_Static_assert(2 * (RANKS - 1) * PUSH_SLOT <= BLOCKS * 2 * STAGE, "slots of the one channel of four blocks");
 
 #define MAIL_POSTS (RANKS * GPU_LINE)
 #define MAIL_LL (MAIL_POSTS + GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE)
 #define MAIL_LL128 (MAIL_LL + RANKS * 2 * AREA)
 #define MAIL_STAGE (MAIL_LL128 + RANKS * 2 * AREA)
 #define MAIL_PUSH (MAIL_STAGE + BLOCKS * 2 * STAGE)
-#define MAIL_BYTES (MAIL_PUSH + GPU_PUSH_BYTES)
+#define MAIL_LINES (MAIL_PUSH + GPU_PUSH_BYTES)
+#define MAIL_SLOTS (MAIL_LINES + (1 + BLOCKS / 2 * (RANKS + 1)) * GPU_LINE)
+#define MAIL_BYTES (MAIL_SLOTS + BLOCKS / 2 * SLOTS * SLOT)
 
 /* A trial starts a thread for each block of each rank, which the thread sanitizer makes slow. */
 #ifdef __SANITIZE_THREAD__
@@ -28,15 +30,16 @@ enum { TRIALS = 40 };
 enum { TRIALS = 500 };
 #endif
 
-enum form { LL, LL_SUM, LL_PART_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, FORMS };
-static const char *const form_names[] = { "ll",	       "ll_sum", "ll_part_sum", "ll128",
-					  "ll128_two", "bulk",	 "bulk staged", "bulk mixed" };
+enum form { LL, LL_SUM, LL_PART_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, HOST, FORMS };
+static const char *const form_names[] = { "ll",	  "ll_sum",	 "ll_part_sum", "ll128", "ll128_two",
+					  "bulk", "bulk staged", "bulk mixed",	"host" };
 
-#define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind },
+#define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind, host_##kind },
 static const struct {
 	void (*ll)(const struct gpu_direct_args a), (*ll128)(const struct gpu_direct_args a),
 		(*two)(const struct gpu_direct_args a);
 	void (*bulk)(const struct gpu_bulk_args a);
+	void (*host)(const struct gpu_host_args a);
 } kernels[GPU_KINDS] = { GPU_FOR_KINDS(OF_KIND) };
 #undef OF_KIND
 #define OF_SUM(kind) [kind] = ll_sum_##kind,
@@ -63,6 +66,7 @@ struct world {
 	uint32_t epochs[RANKS][GPU_MAX_BLOCKS], stop[RANKS], trouble[RANKS];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
 	uint32_t ready[GPU_MAX_PLACES];
+	uint64_t marks[RANKS][1 + BLOCKS];
 };
 
 struct job {
@@ -70,7 +74,18 @@ struct job {
 	int kind;
 	unsigned block;
 	struct gpu_bulk_args args;
+	uint64_t *marks;
 };
+
+static void run_host(const struct job *j)
+{
+	kernels[j->kind].host((struct gpu_host_args){ .direct = j->args.direct,
+						      .lines = MAIL_LINES,
+						      .slots = MAIL_SLOTS,
+						      .slot_bytes = SLOT,
+						      .nslots = SLOTS,
+						      .marks = j->marks });
+}
 
 static void *run_block(void *p)
 {
@@ -89,6 +104,8 @@ static void *run_block(void *p)
 		kernels[j->kind].ll128(j->args.direct);
 	else if (j->form == LL128_TWO)
 		kernels[j->kind].two(j->args.direct);
+	else if (j->form == HOST)
+		run_host(j);
 	else
 		kernels[j->kind].bulk(j->args);
 	return NULL;
@@ -156,7 +173,7 @@ static void run_trial(struct world *w, const struct trial *t)
 		for (unsigned b = 0; b < BLOCKS; b++) {
 			struct job *j = &jobs[r * BLOCKS + b];
 
-			*j = (struct job){ .form = t->form, .kind = t->value.kind, .block = b };
+			*j = (struct job){ .form = t->form, .kind = t->value.kind, .block = b, .marks = w->marks[r] };
 			fill_call(w, &j->args.direct.call, r);
 			j->args.direct.shape = t->shape;
 			j->args.direct.value = t->value;
@@ -400,7 +417,7 @@ static void a_kernel_that_waits_ends_when_told_to(void **state)
 	(void)state;
 	w->stop[0] = 1;
 	for (int f = 0; f < FORMS; f++) {
-		struct job j = { .form = (enum form)f, .kind = GPU_F32 };
+		struct job j = { .form = (enum form)f, .kind = GPU_F32, .marks = w->marks[0] };
 		unsigned char in[64] = { 0 }, out[64];
 
 		fill_call(w, &j.args.direct.call, 0);

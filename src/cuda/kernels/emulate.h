@@ -15,7 +15,8 @@ void emulate_block(unsigned index, unsigned count);
 	void ll_##kind(const struct gpu_direct_args a);                                                                \
 	void ll128_##kind(const struct gpu_direct_args a);                                                             \
 	void ll128_two_##kind(const struct gpu_direct_args a);                                                         \
-	void bulk_##kind(const struct gpu_bulk_args a);
+	void bulk_##kind(const struct gpu_bulk_args a);                                                                \
+	void host_##kind(const struct gpu_host_args a);
 GPU_FOR_KINDS(EMULATED)
 #undef EMULATED
 void ll_copy_GPU_U64(const struct gpu_direct_args a);

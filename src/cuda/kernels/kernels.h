@@ -95,6 +95,14 @@ struct gpu_bulk_args {
 	uint32_t push_slot; /* bytes of a slot of a channel in the stage, a multiple of 512; 0: none */
 };
 
+/* By way of host memory: host.cu. */
+struct gpu_host_args {
+	struct gpu_direct_args direct;
+	uint64_t lines, slots;	     /* offsets in the mail */
+	uint32_t slot_bytes, nslots; /* of a lane: two blocks */
+	uint64_t *marks;	     /* of this rank: one, and two for each lane */
+};
+
 /* --- messages between two ranks --- */
 #define GPU_MESSAGE_SLOTS 4
 #define GPU_MESSAGES_MOST 96	/* of a launch: its arguments are 4 KiB at most */
