@@ -311,7 +311,7 @@ static enum taut_status best_way(struct cost_choice *out, const struct view *v, 
 	if (lower_bound(v, w, proto, limit) >= worth)
 		return TAUT_OK;
 	for (size_t piece = limit; piece == limit || piece >= shortest; piece /= 4) {
-		double us;
+		double us = INFINITY;
 		enum taut_status st;
 
 		if (piece != limit && v->q->bytes <= piece)
