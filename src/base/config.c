@@ -660,8 +660,10 @@ enum taut_status config_describe(size_t i, struct setting_value *out)
 	choice_source(&c, out->source, sizeof(out->source));
 	snprintf(out->value, sizeof(out->value), "%s", row_secret(row) ? "" : c.value); /* shown when it is bad */
 	st = row_load(row, &cfg, &c);
-	if (!st)
+	if (!st) {
 		row_show(row, &cfg, out->value, sizeof(out->value));
+		warn_value(row, &c);
+	}
 	config_cleanup(&cfg);
 	files_cleanup(&files);
 	return st;

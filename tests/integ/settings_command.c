@@ -37,6 +37,8 @@ int main(void)
 	takes("TAUT_WIRE", "auto");
 	takes("TAUT_ALGO", "^ring;broadcast:chain");
 	takes("NCCL_PROTO", "Simple");
+	takes("NCCL_SHM_DISABLE", "yes");
+	CHECK(strstr(last_run.err, "NCCL_SHM_DISABLE=yes (environment): expected a number from 0 to 1"));
 	CHECK(TAUT("settings")->code == 0);
 	CHECK(TAUT("settings", "NCCL_ALGO")->code == 0);
 	CHECK(TAUT("settings", "NCCL_NVLS_ENABLE")->code == 2 &&
