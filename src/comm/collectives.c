@@ -80,7 +80,7 @@ enum taut_status taut_all_gather(const void *in, void *out, size_t count, enum t
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.out_len = count * (size_t)comm->size;
 	b.in_place = in == at_block(out, (size_t)comm->rank, count, type);
 	st = check(&op, &b);
@@ -97,7 +97,7 @@ enum taut_status taut_reduce_scatter(const void *in, void *out, size_t count, en
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.in_len = count * (size_t)comm->size;
 	b.in_place = out == at_block(in, (size_t)comm->rank, count, type);
 	st = check(&op, &b);
@@ -114,7 +114,7 @@ enum taut_status taut_broadcast(const void *in, void *out, size_t count, enum ta
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.in_len = comm->rank == root ? count : 0;
 	st = check(&op, &b);
 	return st ? op_refuse(st) : op_submit(&op, stream);
@@ -135,7 +135,7 @@ enum taut_status taut_reduce(const void *in, void *out, size_t count, enum taut_
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.out_len = comm->rank == root ? count : 0;
 	st = check(&op, &b);
 	return st ? op_refuse(st) : op_submit(&op, stream);
@@ -151,7 +151,7 @@ enum taut_status taut_gather(const void *in, void *out, size_t count, enum taut_
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.out_len = comm->rank == root ? count * (size_t)comm->size : 0;
 	b.in_place = in == at_block(out, (size_t)root, count, type);
 	st = check(&op, &b);
@@ -168,7 +168,7 @@ enum taut_status taut_scatter(const void *in, void *out, size_t count, enum taut
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.in_len = comm->rank == root ? count * (size_t)comm->size : 0;
 	b.in_place = out == at_block(in, (size_t)root, count, type);
 	st = check(&op, &b);
@@ -183,7 +183,7 @@ enum taut_status taut_all_to_all(const void *in, void *out, size_t count, enum t
 	enum taut_status st = check_basics(b.call, &op);
 
 	if (st)
-		return st;
+		return op_refuse(st);
 	b.in_len = b.out_len = count * (size_t)comm->size;
 	st = check(&op, &b);
 	return st ? op_refuse(st) : op_submit(&op, stream);

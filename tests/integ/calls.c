@@ -268,6 +268,9 @@ static void bad_arguments(struct taut_comm *c, int size)
 	must(taut_send(x, 1, TAUT_INT32, -1, 0, c, NULL) == TAUT_ERR_ARG);
 	must(taut_send(x, 1, TAUT_INT32, 0, -1, c, NULL) == TAUT_ERR_ARG);
 	must(taut_barrier(NULL, NULL) == TAUT_ERR_ARG);
+	taut_group_start();
+	must(taut_all_gather(x, x, 1, (enum taut_type)99, c, NULL) == TAUT_ERR_ARG);
+	must(taut_group_end() == TAUT_ERR_ARG);
 	must(taut_comm_status(c) == TAUT_OK);
 }
 
