@@ -500,14 +500,20 @@ static bool plain_sum(const struct gpu *g, const struct gpu_direct_args *a)
 	       g->module->f[KERNEL_LL_SUM][a->value.kind] && !((a->bytes | (uintptr_t)a->in | (uintptr_t)a->out) & 7);
 }
 
-/* The one with the least code. */
-static enum gpu_kernel lean_ll(const struct gpu *g, const struct gpu_request *op, const struct gpu_direct_args *a)
+/* The same as @k, with less code where there is such a one. */
+static enum gpu_kernel lean(enum gpu_kernel k, const struct gpu *g, const struct gpu_direct_args *a)
 {
-	if (!a->shape.reduces)
+	bool by_all = !a->shape.scatters && a->shape.to < 0;
+
+	if (k == KERNEL_LL && !a->shape.reduces)
 		return KERNEL_LL_COPY;
-	if (!plain_sum(g, a))
-		return KERNEL_LL;
-	return op->coll == COLL_ALL_REDUCE ? KERNEL_LL_SUM : KERNEL_LL_PART_SUM;
+	if (k == KERNEL_BULK || k == KERNEL_HOST || !plain_sum(g, a))
+		return k;
+	if (k == KERNEL_LL)
+		return by_all ? KERNEL_LL_SUM : KERNEL_LL_PART_SUM;
+	if (k == KERNEL_LL128)
+		return by_all ? KERNEL_LL128_SUM : k;
+	return KERNEL_LL128_TWO_SUM;
 }
 
 static int host_lanes(const struct gpu *g)
@@ -639,8 +645,7 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 		fill_bulk(&a.bulk, g, op);
 	else if (k == KERNEL_HOST)
 		fill_host(&a.host, g);
-	else if (k == KERNEL_LL)
-		k = lean_ll(g, op, &a.direct);
+	k = lean(k, g, &a.direct);
 	return gpu_module_launch(g->module, g->cu, g->module->f[k][a.direct.value.kind], grid, &a, stream);
 }
 

@@ -9,8 +9,18 @@
 /* The fat binaries of the .cu files; an empty list when they were not compiled. cmake/cuda.cmake. */
 extern const unsigned char *const taut_kernels[];
 
-static const char *const kernel_names[KERNELS_COUNT] = { "ll",	 "ll128",  "ll128_two",	  "bulk",
-							 "host", "ll_sum", "ll_part_sum", "ll_copy" };
+static const char *const kernel_names[KERNELS_COUNT] = {
+	[KERNEL_LL] = "ll",
+	[KERNEL_LL128] = "ll128",
+	[KERNEL_LL128_TWO] = "ll128_two",
+	[KERNEL_BULK] = "bulk",
+	[KERNEL_HOST] = "host",
+	[KERNEL_LL_SUM] = "ll_sum",
+	[KERNEL_LL_PART_SUM] = "ll_part_sum",
+	[KERNEL_LL128_SUM] = "ll128_sum",
+	[KERNEL_LL128_TWO_SUM] = "ll128_two_sum",
+	[KERNEL_LL_COPY] = "ll_copy",
+};
 #define NAME(kind) [kind] = #kind,
 static const char *const kind_names[GPU_KINDS] = { GPU_FOR_KINDS(NAME) };
 #undef NAME
@@ -44,7 +54,7 @@ static enum taut_status find_one(struct cu_function **out, const struct gpu_modu
 
 static bool exists(int kernel, int kind)
 {
-	bool sum = kernel == KERNEL_LL_SUM || kernel == KERNEL_LL_PART_SUM;
+	bool sum = kernel >= KERNEL_LL_SUM && kernel <= KERNEL_LL128_TWO_SUM;
 
 	return (!sum || has_sum[kind]) && (kernel != KERNEL_LL_COPY || kind == GPU_U64);
 }

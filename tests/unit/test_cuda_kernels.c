@@ -30,9 +30,22 @@ enum { TRIALS = 40 };
 enum { TRIALS = 500 };
 #endif
 
-enum form { LL, LL_SUM, LL_PART_SUM, LL128, LL128_TWO, BULK, BULK_STAGED, BULK_MIXED, HOST, FORMS };
-static const char *const form_names[] = { "ll",	  "ll_sum",	 "ll_part_sum", "ll128", "ll128_two",
-					  "bulk", "bulk staged", "bulk mixed",	"host" };
+enum form {
+	LL,
+	LL_SUM,
+	LL_PART_SUM,
+	LL128_SUM,
+	LL128_TWO_SUM,
+	LL128,
+	LL128_TWO,
+	BULK,
+	BULK_STAGED,
+	BULK_MIXED,
+	HOST,
+	FORMS
+};
+static const char *const form_names[] = { "ll",	       "ll_sum", "ll_part_sum", "ll128_sum",  "ll128_two_sum", "ll128",
+					  "ll128_two", "bulk",	 "bulk staged", "bulk mixed", "host" };
 
 #define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind, host_##kind },
 static const struct {
@@ -42,11 +55,8 @@ static const struct {
 	void (*host)(const struct gpu_host_args a);
 } kernels[GPU_KINDS] = { GPU_FOR_KINDS(OF_KIND) };
 #undef OF_KIND
-#define OF_SUM(kind) [kind] = ll_sum_##kind,
-static void (*const sums[GPU_KINDS])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
-#undef OF_SUM
-#define OF_SUM(kind) [kind] = ll_part_sum_##kind,
-static void (*const part_sums[GPU_KINDS])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
+#define OF_SUM(kind) [kind] = { ll_sum_##kind, ll_part_sum_##kind, ll128_sum_##kind, ll128_two_sum_##kind },
+static void (*const sums[GPU_KINDS][4])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
 #undef OF_SUM
 static const enum taut_type types[GPU_KINDS] = {
 	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
@@ -87,6 +97,11 @@ static void run_host(const struct job *j)
 						      .marks = j->marks });
 }
 
+static bool is_sum(enum form f)
+{
+	return f >= LL_SUM && f <= LL128_TWO_SUM;
+}
+
 static void *run_block(void *p)
 {
 	struct job *j = p;
@@ -96,10 +111,8 @@ static void *run_block(void *p)
 		ll_copy_GPU_U64(j->args.direct);
 	else if (j->form == LL)
 		kernels[j->kind].ll(j->args.direct);
-	else if (j->form == LL_SUM)
-		sums[j->kind](j->args.direct);
-	else if (j->form == LL_PART_SUM)
-		part_sums[j->kind](j->args.direct);
+	else if (is_sum(j->form))
+		sums[j->kind][j->form - LL_SUM](j->args.direct);
 	else if (j->form == LL128)
 		kernels[j->kind].ll128(j->args.direct);
 	else if (j->form == LL128_TWO)
@@ -334,14 +347,14 @@ static bool may_be_in_place(const struct gpu_shape *s)
 	return (s->reduces || !s->scatters || is_all_to_all(s)) && s->to < 0;
 }
 
-/* What ll_sum and ll_part_sum are for; false when there is none for the kind. */
+/* What the kernels of sums are for; false when there is none for the kind. */
 static bool make_plain(struct trial *t)
 {
-	t->shape = shapes[t->form == LL_SUM ? 0 : rnd(2) ? 2 : 4];
+	t->shape = shapes[t->form != LL_PART_SUM ? 0 : rnd(2) ? 2 : 4];
 	t->bytes = (t->bytes + 7) / 8 * 8;
-	if (sums[t->value.kind])
+	if (sums[t->value.kind][0])
 		t->value = (struct gpu_value){ .kind = t->value.kind, .op = GPU_SUM };
-	return sums[t->value.kind];
+	return sums[t->value.kind][0];
 }
 
 static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void **state)
@@ -367,9 +380,9 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 				t.value.divide = !t.value.scaled && is_int(kind) && rnd(2) ? (uint32_t)n : 0;
 			}
 			t.bytes = elems[rnd(5)] * elem;
-			if ((t.form == LL_SUM || t.form == LL_PART_SUM) && !make_plain(&t))
+			if (is_sum(t.form) && !make_plain(&t))
 				t.form = LL;
-			skew = t.form == LL_SUM || t.form == LL_PART_SUM ? 0 : skew;
+			skew = is_sum(t.form) ? 0 : skew;
 			in_place = rnd(2) && may_be_in_place(&t.shape);
 			if (in_place && is_all_to_all(&t.shape) && t.form == BULK)
 				t.form = BULK_MIXED; /* as gpu.c does: not where its peers read */

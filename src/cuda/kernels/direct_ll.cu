@@ -311,8 +311,22 @@ DEVICE uint64_t lines_for(uint64_t bytes)
 	return (bytes + 8 * LINE_WORDS - 1) / (8 * LINE_WORDS);
 }
 
-template <int K>
-DEVICE held line_get(const gpu_direct_args &a, const char *piece, uint64_t bytes, uint64_t line, int part, bool scale)
+template <bool PLAIN> DEVICE uint64_t word_at(const char *piece, uint64_t i, uint64_t bytes)
+{
+	return PLAIN ? ((const uint64_t *)piece)[i] : get_word(piece, i, bytes);
+}
+
+template <bool PLAIN> DEVICE void set_word(char *piece, uint64_t i, uint64_t bytes, uint64_t w)
+{
+	if (PLAIN)
+		((uint64_t *)piece)[i] = w;
+	else
+		put_word(piece, i, bytes, w);
+}
+
+/* @PLAIN: whole aligned words that are summed up and nothing else, as in ll_sum. */
+template <int K, bool PLAIN>
+DEVICE held line_get(const gpu_direct_args &a, const char *piece, uint64_t bytes, uint64_t line, int part)
 {
 	held h;
 
@@ -322,8 +336,10 @@ DEVICE held line_get(const gpu_direct_args &a, const char *piece, uint64_t bytes
 
 #pragma unroll
 		for (int j = 0; j < 2; j++) {
-			w[j] = (i + j) * 8 < bytes && part + k + j < 8 ? get_word(piece, i + j, bytes) : 0;
-			if (scale)
+			w[j] = 0;
+			if ((i + j) * 8 < bytes && part + k + j < 8)
+				w[j] = word_at<PLAIN>(piece, i + j, bytes);
+			if (!PLAIN && a.value.scaled)
 				w[j] = scaled_word<K>(w[j], a.value.scalar);
 		}
 		h.v[k].x = w[0];
@@ -332,16 +348,16 @@ DEVICE held line_get(const gpu_direct_args &a, const char *piece, uint64_t bytes
 	return h;
 }
 
-DEVICE void line_put(char *piece, uint64_t bytes, uint64_t line, int part, const held &h)
+template <bool PLAIN> DEVICE void line_put(char *piece, uint64_t bytes, uint64_t line, int part, const held &h)
 {
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
 		uint64_t i = line * LINE_WORDS + 2 * (uint64_t)(part + k);
 
 		if (i * 8 < bytes)
-			put_word(piece, i, bytes, h.v[k].x);
+			set_word<PLAIN>(piece, i, bytes, h.v[k].x);
 		if ((i + 1) * 8 < bytes && part + k < 7)
-			put_word(piece, i + 1, bytes, h.v[k].y);
+			set_word<PLAIN>(piece, i + 1, bytes, h.v[k].y);
 	}
 }
 
@@ -408,7 +424,7 @@ DEVICE bool line_wait(held *h, const gpu_call &c, const source &s, uint64_t line
 }
 
 /* To rank @p. As with ll, the first line is asked for before it is known that there is room. */
-template <int K>
+template <int K, bool PLAIN>
 DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint64_t bytes, uint32_t epoch)
 {
 	const gpu_call &c = a.call;
@@ -419,13 +435,13 @@ DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint6
 
 	if (l.first >= n)
 		return;
-	h = line_get<K>(a, piece, bytes, l.first, l.part, a.value.scaled);
+	h = line_get<K, PLAIN>(a, piece, bytes, l.first, l.part);
 	if (!wait_room(c, p, epoch))
 		return;
 	line_send(area, l.first, l.part, h, flag);
 #pragma unroll 2
 	for (uint64_t i = l.first + l.step; i < n; i += l.step)
-		line_send(area, i, l.part, line_get<K>(a, piece, bytes, i, l.part, a.value.scaled), flag);
+		line_send(area, i, l.part, line_get<K, PLAIN>(a, piece, bytes, i, l.part), flag);
 }
 
 /* Lines of several senders are looked for at once: the links are far. */
@@ -440,7 +456,7 @@ DEVICE bool lines_keep_waiting(const gpu_call &c, uint32_t &spins, int s, uint64
 	return go_on;
 }
 
-template <int K>
+template <int K, bool PLAIN>
 DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t line, int part, uint32_t epoch, bool there,
 		     const held &own)
 {
@@ -473,8 +489,8 @@ DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t line, int par
 					sum[j][0] = pack_of<K>(h[k].v[j].x);
 					sum[j][1] = pack_of<K>(h[k].v[j].y);
 				} else if (s + k < c.nranks) {
-					pack_add<K, ANY>(sum[j][0], h[k].v[j].x, a.value);
-					pack_add<K, ANY>(sum[j][1], h[k].v[j].y, a.value);
+					pack_add<K, PLAIN ? (int)GPU_SUM : (int)ANY>(sum[j][0], h[k].v[j].x, a.value);
+					pack_add<K, PLAIN ? (int)GPU_SUM : (int)ANY>(sum[j][1], h[k].v[j].y, a.value);
 				}
 			}
 		}
@@ -487,6 +503,7 @@ DEVICE bool line_sum(held *out, const gpu_direct_args &a, uint64_t line, int par
 	return true;
 }
 
+template <bool PLAIN>
 DEVICE bool lines_recv(const gpu_call &c, char *to, const source &s, uint64_t bytes, uint32_t epoch)
 {
 	lines l = lines_of_thread();
@@ -499,7 +516,7 @@ DEVICE bool lines_recv(const gpu_call &c, char *to, const source &s, uint64_t by
 		if (!line_wait(&h, c, s, i, l.part, epoch, i < n))
 			return false;
 		if (i < n)
-			line_put(to, bytes, i, l.part, h);
+			line_put<PLAIN>(to, bytes, i, l.part, h);
 	}
 	return true;
 }
@@ -514,11 +531,11 @@ template <int K> DEVICE void ll128_recv_sum(const gpu_direct_args &a, uint32_t e
 		held own = {}, sum;
 
 		if (i < n)
-			own = line_get<K>(a, piece, a.bytes, i, l.part, a.value.scaled);
-		if (!line_sum<K>(&sum, a, i, l.part, epoch, i < n, own))
+			own = line_get<K, false>(a, piece, a.bytes, i, l.part);
+		if (!line_sum<K, false>(&sum, a, i, l.part, epoch, i < n, own))
 			return;
 		if (i < n)
-			line_put(a.out, a.bytes, i, l.part, sum);
+			line_put<false>(a.out, a.bytes, i, l.part, sum);
 	}
 }
 
@@ -536,7 +553,7 @@ DEVICE void ll128_recv_all(const gpu_direct_args &a, uint32_t epoch)
 		}
 		source from = { s, ll128_area(c, c.rank, s, epoch) };
 
-		if (!lines_recv(c, place_of(a, s), from, a.bytes, epoch))
+		if (!lines_recv<false>(c, place_of(a, s), from, a.bytes, epoch))
 			return;
 	}
 }
@@ -549,7 +566,7 @@ template <int K> DEVICE void ll128_work(const gpu_direct_args &a, uint32_t epoch
 		int p = peer_after(c, k);
 
 		if (receives(a.shape, p))
-			lines_send<K>(a, p, piece_for(a, p), a.bytes, epoch);
+			lines_send<K, false>(a, p, piece_for(a, p), a.bytes, epoch);
 	}
 	if (!receives(a.shape, c.rank))
 		return;
@@ -557,6 +574,33 @@ template <int K> DEVICE void ll128_work(const gpu_direct_args &a, uint32_t epoch
 		ll128_recv_sum<K>(a, epoch);
 	else
 		ll128_recv_all(a, epoch);
+}
+
+/* A sum by all of what goes through the lines at once. */
+template <int K> DEVICE void ll128_sum_work(const gpu_direct_args &a, uint32_t epoch)
+{
+	const gpu_call &c = a.call;
+	lines l = lines_of_thread();
+	uint64_t n = lines_for(a.bytes), flag = line_flag(c, epoch);
+
+#pragma unroll 1
+	for (uint64_t i = l.first; i < rounded(n); i += l.step) {
+		held own = {}, sum;
+
+		if (i < n)
+			own = line_get<K, true>(a, a.in, a.bytes, i, l.part);
+		for (int k = 1; k < c.nranks && i < n; k++) {
+			int p = peer_after(c, k);
+
+			if (i == l.first && !wait_room(c, p, epoch))
+				break;
+			line_send(ll128_area(c, p, c.rank, epoch), i, l.part, own, flag);
+		}
+		if (!line_sum<K, true>(&sum, a, i, l.part, epoch, i < n, own))
+			return;
+		if (i < n)
+			line_put<true>(a.out, a.bytes, i, l.part, sum);
+	}
 }
 
 /* --- ll128, two shot --- */
@@ -575,7 +619,7 @@ DEVICE share share_of(const gpu_direct_args &a, int r)
 }
 
 /* Reduces this rank's share and sends it to all. */
-template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t epoch)
+template <int K, bool PLAIN> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t epoch)
 {
 	const gpu_call &c = a.call;
 	lines l = lines_of_thread();
@@ -586,8 +630,8 @@ template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t 
 		held own = {}, sum;
 
 		if (i < n)
-			own = line_get<K>(a, a.in + mine.at, mine.bytes, i, l.part, a.value.scaled);
-		if (!line_sum<K>(&sum, a, i, l.part, epoch, i < n, own))
+			own = line_get<K, PLAIN>(a, a.in + mine.at, mine.bytes, i, l.part);
+		if (!line_sum<K, PLAIN>(&sum, a, i, l.part, epoch, i < n, own))
 			return false;
 		if (i >= n)
 			continue;
@@ -596,12 +640,12 @@ template <int K> DEVICE bool two_shot_middle(const gpu_direct_args &a, uint32_t 
 
 			line_send(ll128_area(c, p, c.rank, epoch) + second, i, l.part, sum, line_flag(c, epoch));
 		}
-		line_put(a.out + mine.at, mine.bytes, i, l.part, sum);
+		line_put<PLAIN>(a.out + mine.at, mine.bytes, i, l.part, sum);
 	}
 	return true;
 }
 
-template <int K> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t epoch)
+template <int K, bool PLAIN> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t epoch)
 {
 	const gpu_call &c = a.call;
 	bool good;
@@ -610,15 +654,15 @@ template <int K> DEVICE void ll128_two_work(const gpu_direct_args &a, uint32_t e
 		int p = peer_after(c, k);
 		share s = share_of(a, p);
 
-		lines_send<K>(a, p, a.in + s.at, s.bytes, epoch);
+		lines_send<K, PLAIN>(a, p, a.in + s.at, s.bytes, epoch);
 	}
-	good = two_shot_middle<K>(a, epoch);
+	good = two_shot_middle<K, PLAIN>(a, epoch);
 	for (int k = 1; k < c.nranks && good; k++) {
 		int p = peer_after(c, k);
 		share s = share_of(a, p);
 		source from = { p, ll128_area(c, c.rank, p, epoch) + c.ll128_bytes / 2 };
 
-		good = lines_recv(c, a.out + s.at, from, s.bytes, epoch);
+		good = lines_recv<PLAIN>(c, a.out + s.at, from, s.bytes, epoch);
 	}
 }
 
@@ -649,6 +693,14 @@ DEVICE bool all_hear(const gpu_shape &s)
 	KERNEL(ll_part_sum_##kind, gpu_direct_args, THREADS)                                                           \
 	{                                                                                                              \
 		run<ll_sum_work<kind, false>>(a, all_hear(a.shape));                                                   \
+	}                                                                                                              \
+	KERNEL(ll128_sum_##kind, gpu_direct_args, THREADS)                                                             \
+	{                                                                                                              \
+		run<ll128_sum_work<kind>>(a, true);                                                                    \
+	}                                                                                                              \
+	KERNEL(ll128_two_sum_##kind, gpu_direct_args, THREADS)                                                         \
+	{                                                                                                              \
+		run<ll128_two_work<kind, true>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                          \
 	}
 
 GPU_FOR_SUM_KINDS(SUMS)
@@ -669,7 +721,7 @@ KERNEL(ll_copy_GPU_U64, gpu_direct_args, THREADS)
 	}                                                                                                              \
 	KERNEL(ll128_two_##kind, gpu_direct_args, THREADS)                                                             \
 	{                                                                                                              \
-		run<ll128_two_work<kind>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                                \
+		run<ll128_two_work<kind, false>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                         \
 	}
 
 GPU_FOR_KINDS(KERNELS)

@@ -23,7 +23,9 @@ void ll_copy_GPU_U64(const struct gpu_direct_args a);
 void messages(const struct gpu_messages_args a);
 #define EMULATED_SUM(kind)                                                                                             \
 	void ll_sum_##kind(const struct gpu_direct_args a);                                                            \
-	void ll_part_sum_##kind(const struct gpu_direct_args a);
+	void ll_part_sum_##kind(const struct gpu_direct_args a);                                                       \
+	void ll128_sum_##kind(const struct gpu_direct_args a);                                                         \
+	void ll128_two_sum_##kind(const struct gpu_direct_args a);
 GPU_FOR_SUM_KINDS(EMULATED_SUM)
 #undef EMULATED_SUM
 #ifdef __cplusplus
