@@ -673,7 +673,9 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 				       .slot_bytes = g->at.messages.slot_bytes,
 				       .lanes = g->at.messages.lanes,
 				       .counters = (uint64_t *)(uintptr_t)g->counters,
-				       .odd = g->odd };
+				       .odd = g->odd,
+				       .maps = (const uint64_t *)(uintptr_t)g->maps,
+				       .ready = (const uint32_t *)(uintptr_t)g->ready };
 	enum taut_status st = TAUT_OK;
 
 	fill_call(&a.call, g, 0);
@@ -690,6 +692,19 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 	return st;
 }
 
+/* Where peers may write what is received. */
+static void find_places(const struct gpu *g, struct message *list, size_t n)
+{
+	for (size_t i = 0; i < n && g->share; i++) {
+		struct gpu_place p;
+
+		if (list[i].kind != GPU_FLOW_RECV || list[i].bytes < GPU_DIRECT_LEAST)
+			continue;
+		p = share_find(g->share, list[i].buf);
+		list[i].place = p.number ? GPU_PLACE(p.number, p.offset) : 0;
+	}
+}
+
 enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, void *stream)
 {
 	struct cu_ctx *old;
@@ -698,6 +713,7 @@ enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, voi
 	if (st || !n)
 		return st;
 	g->cu->ctx_push(g->ctx);
+	find_places(g, list, n);
 	st = follow_last(g, stream);
 	if (!st)
 		st = launch_messages(g, list, n, stream);

@@ -6,22 +6,16 @@
 #include <string.h>
 
 #define SLOTS_BUDGET ((uint64_t)4 << 20)
-#define LANES_OF_ALL 64 /* so that a launch to and from all ranks has GPU_UNITS_MOST units at most */
-#define LANES_MOST 32
 
 _Static_assert(sizeof(struct gpu_messages_args) <= 4096, "what a launch can take");
 _Static_assert(GPU_MESSAGES_MOST < 256 && GPU_UNITS_MOST <= 256 && GPU_MAX_RANKS <= 256, "fields of struct gpu_flow");
 
 struct message_layout messages_layout(int nranks, uint64_t from)
 {
-	struct message_layout l = { .lines = from, .lanes = LANES_OF_ALL / (uint32_t)nranks };
-	uint64_t all;
+	/* A launch to and from all ranks has GPU_UNITS_MOST units at most. */
+	struct message_layout l = { .lines = from, .lanes = GPU_UNITS_MOST / (2 * (uint32_t)nranks - 1) };
+	uint64_t all = (uint64_t)(nranks - 1) * l.lanes;
 
-	if (l.lanes > LANES_MOST)
-		l.lanes = LANES_MOST;
-	if (!l.lanes)
-		l.lanes = 1;
-	all = (uint64_t)(nranks - 1) * l.lanes;
 	l.slots = l.lines + all * 2 * GPU_LINE;
 	l.slot_bytes = all ? (uint32_t)(SLOTS_BUDGET / all / GPU_MESSAGE_SLOTS / GPU_LINE * GPU_LINE) : 0;
 	l.end = l.slots + all * GPU_MESSAGE_SLOTS * l.slot_bytes;
@@ -181,7 +175,7 @@ size_t messages_fill(struct gpu_messages_args *a, struct message *list, size_t n
 	qsort(list, k, sizeof(*list), by_flow);
 	a->nflows = a->nunits = 0;
 	for (size_t i = 0; i < k; i++) {
-		a->message[i] = (struct gpu_message){ list[i].buf, list[i].bytes, word_of(&list[i]) };
+		a->message[i] = (struct gpu_message){ list[i].buf, list[i].bytes, word_of(&list[i]), list[i].place };
 		add_to_flow(a, &list[i], i);
 	}
 	for (uint32_t f = 0; f < a->nflows; f++) {

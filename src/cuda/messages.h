@@ -8,13 +8,14 @@
 #include "base/status.h"
 #include "cuda/kernels/kernels.h"
 
-/* As comm gives it; the last three are set by messages_order(). */
+/* As comm gives it; the place is set by gpu.c, the last three by messages_order(). */
 struct message {
 	void *buf; /* read only of a send */
 	size_t bytes;
 	int peer, tag;		 /* tag: GPU_TAG_ANY of a receive, GPU_TAG_CALL of both ends in a collective */
 	uint32_t sig;		 /* of the collective */
 	enum gpu_flow_kind kind; /* GPU_FLOW_SEND or GPU_FLOW_RECV */
+	uint64_t place;		 /* of a receive: GPU_PLACE(), or 0 */
 	const void *from;	 /* of a copy */
 	uint32_t index;		 /* among those of its kind and peer */
 	uint32_t turn;

@@ -18,7 +18,8 @@ struct world {
 	char *mail[RANKS];
 	uint64_t *counters[RANKS];
 	struct gpu_odd odd[RANKS];
-	uint32_t stop, epochs[GPU_MAX_BLOCKS], trouble;
+	uint32_t stop, epochs[GPU_MAX_BLOCKS], trouble, ready[GPU_MAX_PLACES];
+	uint64_t maps[RANKS * GPU_MAX_PLACES];
 };
 
 static unsigned seed = 1;
@@ -99,7 +100,9 @@ static void run_list(struct group *g, struct message *list, size_t n)
 				       .slot_bytes = SLOT,
 				       .lanes = w->at.lanes,
 				       .counters = w->counters[g->rank],
-				       .odd = &w->odd[g->rank] };
+				       .odd = &w->odd[g->rank],
+				       .maps = w->maps,
+				       .ready = w->ready };
 
 	a.call = (struct gpu_call){ .rank = g->rank, .nranks = w->n, .stop = &w->stop };
 	for (int r = 0; r < w->n; r++)
@@ -109,6 +112,8 @@ static void run_list(struct group *g, struct message *list, size_t n)
 		at += messages_fill(&a, list + at, n - at);
 		launch(&a);
 	}
+	if (w->odd[g->rank].set)
+		__atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED); /* as the host does */
 }
 
 static void *run_group(void *p)
@@ -157,9 +162,9 @@ struct sent {
 
 static size_t draw_bytes(void)
 {
-	static const unsigned most[] = { 1, 9, 200, 5 * SLOT, 40000, 200000 };
+	static const unsigned most[] = { 1, 9, 200, 5 * SLOT, 40000, 200000, 900000 };
 
-	return rnd(most[rnd(6)]);
+	return rnd(most[rnd(7)]);
 }
 
 static struct sent draw(int from, int to)
@@ -193,6 +198,14 @@ static void check(struct sent *s, size_t skew_in, size_t skew_out, int round)
 	free(s->out);
 }
 
+/* Says, now and then, where peers may write what is received. */
+static void publish(struct world *w, struct message *m, const struct sent *s, unsigned number)
+{
+	w->maps[s->to * GPU_MAX_PLACES + number] = (uintptr_t)s->out;
+	w->ready[number] = rnd(4) > 0;
+	m->place = GPU_PLACE(number, (uint64_t)((unsigned char *)m->buf - s->out));
+}
+
 /* In a chain ranks send upwards only: then they may make their calls one by one. */
 static void run_round(struct world *w, int round, bool chain, int count)
 {
@@ -211,6 +224,8 @@ static void run_round(struct world *w, int round, bool chain, int count)
 		memset(s[i].out + skew[i][1] + s[i].bytes, 0x55, 2 * GUARD - skew[i][1]);
 		add(&g[from], GPU_FLOW_SEND, to, s[i].in + skew[i][0], s[i].bytes, tag);
 		add(&g[to], GPU_FLOW_RECV, from, s[i].out + skew[i][1], s[i].bytes, rnd(2) ? GPU_TAG_ANY : tag);
+		if (rnd(4))
+			publish(w, &g[to].list[g[to].n - 1], &s[i], (unsigned)i + 1);
 	}
 	for (int r = 0; r < w->n; r++)
 		g[r].one_by_one = chain && rnd(2);
@@ -293,6 +308,10 @@ static void a_message_of_another_length_is_told(void **state)
 	odd = meet(3 * SLOT, 3, 8, GPU_TAG_ANY);
 	assert_int_equal(odd.set, 1);
 	assert_int_equal(odd.bytes, 3 * SLOT);
+	odd = meet(300000, 3, 8, 3);
+	assert_int_equal(odd.set, 1);
+	assert_int_equal(odd.bytes, 300000);
+	assert_int_equal(odd.want_bytes, 8);
 }
 
 static void a_message_of_another_tag_is_told(void **state)

@@ -105,7 +105,7 @@ struct gpu_host_args {
 
 /* --- messages between two ranks --- */
 #define GPU_MESSAGE_SLOTS 4
-#define GPU_MESSAGES_MOST 96	/* of a launch: its arguments are 4 KiB at most */
+#define GPU_MESSAGES_MOST 64	/* of a launch: its arguments are 4 KiB at most */
 #define GPU_UNITS_MOST 128	/* lanes of all flows of a launch */
 #define GPU_LANE_LEAST 16384ull /* bytes of a message that a lane is worth */
 /* Lanes that share a message; both ends count alike. */
@@ -117,9 +117,12 @@ struct gpu_host_args {
 struct gpu_message {
 	char *buf;
 	uint64_t bytes;
-	uint64_t word; /* tag in the low half; signature of the call in the high half, 0 for a user's; a copy: from
-			  where */
+	uint64_t word;	/* tag in the low half; signature of the call in the high half, 0 for a user's; a copy: from
+			   where */
+	uint64_t place; /* of a receive: GPU_PLACE() of its buffer, 0 where the sender cannot address it */
 };
+#define GPU_DIRECT_LEAST 262144ull /* bytes of a message that is worth an invitation */
+#define GPU_PLACE(number, offset) ((uint64_t)(number) << 48 | (offset))
 
 /* Tags that no user gives. */
 #define GPU_TAG_ANY (-1)  /* of a receive: any that is not negative */
@@ -144,8 +147,10 @@ struct gpu_messages_args {
 	struct gpu_call call;
 	uint64_t lines, slots; /* offsets in the mail */
 	uint32_t slot_bytes;
-	uint32_t lanes;	    /* of an ordered pair of ranks */
-	uint64_t *counters; /* of this rank: [2][nranks][lanes] slots sent and taken, and who may write odd */
+	uint32_t lanes;	      /* of an ordered pair of ranks */
+	uint64_t *counters;   /* of this rank: [2][nranks][lanes] slots sent and taken, and who may write odd */
+	const uint64_t *maps; /* as in gpu_bulk_args */
+	const uint32_t *ready;
 	struct gpu_odd *odd;
 	uint32_t nflows, nunits;
 	struct gpu_message message[GPU_MESSAGES_MOST];

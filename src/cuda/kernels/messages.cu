@@ -5,13 +5,17 @@
  * both ends count alike.
  *
  *   at the receiver  "tail": slots written, and for each slot length and tag of its message; the slots
- *   at the sender    "head": slots taken
+ *   at the sender    "head": slots taken, and the invitation to the message that the receiver is at
+ *
+ * A long message waits for its invitation, which says where the receiver's buffer is, if the sender can address it:
+ * then each lane's share goes there at once, and counts as one slot.
  *
  * A block has some of the lanes (units) of a launch and moves a slot of whichever can move, so that no message
  * waits for another of the launch, but for those before it in its lane. How far a lane has come is kept in
  * counters[] from launch to launch, for replays of graphs too.
  *
- * Traffic: the message once over the link, and once more from slot to buffer in the receiver's memory. */
+ * Traffic: the message once over the link, and by way of slots once more from slot to buffer in the receiver's memory.
+ */
 #include "cuda/kernels/call.cuh"
 
 #define THREADS 512
@@ -22,7 +26,9 @@ struct unit {
 	uint64_t at;	/* bytes of the share of this message that are done */
 	uint16_t message, end;
 	uint8_t flow, lane;
-	uint8_t lost; /* the message that came is another one */
+	uint8_t lost;	 /* the message that came is another one */
+	uint8_t offered; /* of a send: this message is */
+	char *direct;	 /* the receiver's buffer where this message goes there at once, else 0 */
 };
 
 /* What the block moves next. */
@@ -41,7 +47,11 @@ struct shared_units {
 };
 
 enum line { LINE_TAIL, LINE_HEAD, LINES };
-enum { TAIL_HEADERS = 2 }; /* words of the tail's line */
+enum {
+	TAIL_OFFERED = 1,
+	TAIL_HEADERS
+};				       /* words of the tail's line; offered: 1 + count at which a long message begins */
+enum { HEAD_INVITED = 2, HEAD_PLACE }; /* words of the head's: 1 + count at which the message begins; and its place */
 
 /* The lane of @at and @other, in the mail of @at. */
 DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsigned lane)
@@ -83,11 +93,44 @@ DEVICE void share_of(const gpu_messages_args &a, const unit &u, uint64_t *at, ui
 	*bytes = all - *at < each ? all - *at : each;
 }
 
+DEVICE void invite(const gpu_messages_args &a, unit &u)
+{
+	const gpu_message &m = a.message[u.message];
+	uint64_t place = m.place && a.ready[m.place >> 48] ? m.place : 0;
+	uint64_t *head = line_at(a, a.flow[u.flow].peer, a.call.rank, u.lane, LINE_HEAD);
+
+	store_word(head + HEAD_PLACE, place);
+	store_word_release(head + HEAD_INVITED, u.count + 1);
+	u.direct = place ? m.buf : 0;
+}
+
+/* Length and tag, for a receiver that is at a short message and invites nobody. */
+DEVICE void offer(const gpu_messages_args &a, unit &u)
+{
+	const gpu_message &m = a.message[u.message];
+	uint64_t *tail = line_at(a, a.flow[u.flow].peer, a.call.rank, u.lane, LINE_TAIL);
+	uint64_t *head = header_at(tail, u.count);
+
+	store_word(head, m.bytes);
+	store_word(head + 1, m.word);
+	store_word_release(tail + TAIL_OFFERED, u.count + 1);
+	u.offered = 1;
+}
+
+DEVICE bool is_long(const gpu_messages_args &a, const unit &u)
+{
+	return a.message[u.message].bytes >= GPU_DIRECT_LEAST;
+}
+
 /* To the next message that has a share for this lane. */
-DEVICE void skip_others(const gpu_messages_args &a, unit &u)
+DEVICE void begin_message(const gpu_messages_args &a, unit &u)
 {
 	while (u.message < u.end && GPU_LANES_OF(a.message[u.message].bytes, a.lanes) <= u.lane)
 		u.message++;
+	u.direct = 0;
+	u.offered = 0;
+	if (u.message < u.end && a.flow[u.flow].kind == GPU_FLOW_RECV && is_long(a, u))
+		invite(a, u);
 }
 
 DEVICE void unit_init(const gpu_messages_args &a, unit &u, unsigned number)
@@ -103,7 +146,7 @@ DEVICE void unit_init(const gpu_messages_args &a, unit &u, unsigned number)
 	u.at = 0;
 	u.lost = 0;
 	u.count = a.flow[f].kind == GPU_FLOW_COPY ? 0 : *counter_of(a, a.flow[f], u.lane);
-	skip_others(a, u);
+	begin_message(a, u);
 }
 
 /* --- what came --- */
@@ -146,6 +189,48 @@ DEVICE bool has_come(const gpu_messages_args &a, unit &u)
 	return !u.lost;
 }
 
+/* Is a long message offered where another one is expected? */
+DEVICE void check_offer(const gpu_messages_args &a, unit &u)
+{
+	const gpu_flow &f = a.flow[u.flow];
+	uint64_t *tail, *head;
+
+	if (f.kind != GPU_FLOW_RECV || u.at || u.lost)
+		return;
+	tail = line_at(a, a.call.rank, f.peer, u.lane, LINE_TAIL);
+	head = header_at(tail, u.count);
+	if (load_word_acquire(tail + TAIL_OFFERED) != u.count + 1)
+		return;
+	u.lost = !fits(a.message[u.message], load_word(head), load_word(head + 1));
+	if (u.lost)
+		tell_odd(a, u, load_word(head), load_word(head + 1));
+}
+
+/* Has the receiver said where the message goes? */
+DEVICE bool is_invited(const gpu_messages_args &a, unit &u, const uint64_t *head)
+{
+	uint64_t place;
+
+	if (u.at || !is_long(a, u))
+		return true;
+	if (!u.offered)
+		offer(a, u);
+	if (load_word_acquire(head + HEAD_INVITED) != u.count + 1)
+		return false;
+	place = load_word(head + HEAD_PLACE);
+	if (place)
+		u.direct = (char *)a.maps[(uint64_t)a.flow[u.flow].peer * GPU_MAX_PLACES + (place >> 48)] +
+			   (place & (((uint64_t)1 << 48) - 1));
+	return true;
+}
+
+DEVICE bool can_send(const gpu_messages_args &a, unit &u)
+{
+	const uint64_t *head = line_at(a, a.call.rank, a.flow[u.flow].peer, u.lane, LINE_HEAD);
+
+	return u.count - load_word_acquire(head) < GPU_MESSAGE_SLOTS && is_invited(a, u, head);
+}
+
 /* --- choosing, by one thread --- */
 DEVICE bool can_move(const gpu_messages_args &a, unit &u)
 {
@@ -153,8 +238,7 @@ DEVICE bool can_move(const gpu_messages_args &a, unit &u)
 
 	switch (f.kind) {
 	case GPU_FLOW_SEND:
-		return u.count - load_word_acquire(line_at(a, a.call.rank, f.peer, u.lane, LINE_HEAD)) <
-		       GPU_MESSAGE_SLOTS;
+		return can_send(a, u);
 	case GPU_FLOW_RECV:
 		return has_come(a, u);
 	default:
@@ -171,10 +255,12 @@ DEVICE void step_init(const gpu_messages_args &a, step &s, const unit &u)
 	share_of(a, u, &at, &bytes);
 	at += u.at;
 	s.left = bytes - u.at;
-	s.bytes = s.left < a.slot_bytes || f.kind == GPU_FLOW_COPY ? s.left : a.slot_bytes;
+	s.bytes = s.left < a.slot_bytes || f.kind == GPU_FLOW_COPY || u.direct ? s.left : a.slot_bytes;
 	s.to = m.buf + at;
 	s.from = m.buf + at;
-	if (f.kind == GPU_FLOW_SEND)
+	if (u.direct)
+		s.to = u.direct + at; /* of a receive: there already */
+	else if (f.kind == GPU_FLOW_SEND)
 		s.to = slot_at(a, f.peer, a.call.rank, u.lane, u.count);
 	else if (f.kind == GPU_FLOW_RECV)
 		s.from = slot_at(a, a.call.rank, f.peer, u.lane, u.count);
@@ -196,7 +282,9 @@ DEVICE int next_unit(const gpu_messages_args &a, shared_units &s)
 		}
 		if (!keep_waiting(a.call, s.spins))
 			return -1;
-		if (!(s.spins & 0xfff) && load_word(&a.odd->set))
+		for (unsigned i = 0; i < s.n && is_rare(s.spins); i++)
+			check_offer(a, s.unit[i]);
+		if (is_rare(s.spins) && load_word(&a.odd->set))
 			return -1;
 	}
 	return -1;
@@ -238,7 +326,7 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 		return;
 	u.at = 0;
 	u.message++;
-	skip_others(a, u);
+	begin_message(a, u);
 	if (u.message < u.end)
 		return;
 	if (a.flow[u.flow].kind != GPU_FLOW_COPY)
@@ -252,7 +340,7 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 /* --- moving, by all --- */
 DEVICE uint64_t move_lines(char *to, const char *from, uint64_t bytes)
 {
-	enum { U = 4 };
+	enum { U = 8 };
 	uint64_t one = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
 
 #pragma unroll 1
@@ -276,6 +364,8 @@ DEVICE void move_step(const step &s)
 {
 	uint64_t done = 0;
 
+	if (s.to == s.from)
+		return;
 	if (!(((uintptr_t)s.to | (uintptr_t)s.from) & 15))
 		done = move_lines(s.to, s.from, s.bytes);
 	for (uint64_t i = done / 8 + thread_index(); i < (s.bytes + 7) / 8; i += thread_count())
