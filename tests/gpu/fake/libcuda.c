@@ -43,7 +43,9 @@ struct kernel {
 		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },
 #define OF_SUM(kind)                                                                                                   \
 	{ "ll_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll_sum_##kind },                                  \
-		{ "ll_part_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll_part_sum_##kind },
+		{ "ll_part_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll_part_sum_##kind },                \
+		{ "ll128_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_sum_##kind },                    \
+		{ "ll128_two_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_two_sum_##kind },
 static const struct kernel kernels[] = {
 	GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM){ "ll_copy_GPU_U64", sizeof(struct gpu_direct_args),
 							  .direct = ll_copy_GPU_U64 },
@@ -527,7 +529,7 @@ API int cuMemFree_v2(uint64_t p)
 API int cuPointerGetAttributes(unsigned n, int *names, void **values, uint64_t p)
 {
 	struct allocation *a;
-	uint64_t words[13] = { 0 };
+	uint64_t words[18] = { 0 };
 
 	pthread_mutex_lock(&lock);
 	a = allocation_of(p);
@@ -539,7 +541,7 @@ API int cuPointerGetAttributes(unsigned n, int *names, void **values, uint64_t p
 	}
 	pthread_mutex_unlock(&lock);
 	for (unsigned i = 0; i < n; i++)
-		memcpy(values[i], &words[names[i]], names[i] == 2 || names[i] == 10 ? 4 : 8);
+		memcpy(values[i], &words[names[i]], names[i] == 2 || names[i] == 14 ? 4 : 8);
 	return OK;
 }
 
@@ -607,6 +609,19 @@ API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t len)
 	return OK;
 }
 
+API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t len, void *stream)
+{
+	wait_stream(stream_of(stream));
+	memcpy(to, (const void *)(uintptr_t)from, len);
+	return OK;
+}
+
+API int cuStreamQuery(void *stream)
+{
+	wait_stream(stream_of(stream)); /* of taut's own, which has no kernels */
+	return OK;
+}
+
 API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *stream)
 {
 	wait_stream(stream_of(stream));
@@ -635,6 +650,26 @@ API int cuIpcCloseMemHandle(uint64_t p)
 	(void)p;
 	return OK;
 }
+
+/* --- what there is not: addresses apart from memory, and pools --- */
+static int not_there(void)
+{
+	return NO_HANDLE;
+}
+
+#define NOT_THERE(name) API int name(void) __attribute__((alias("not_there")));
+NOT_THERE(cuMemGetAddressRange_v2)
+NOT_THERE(cuMemAddressReserve)
+NOT_THERE(cuMemAddressFree)
+NOT_THERE(cuMemMap)
+NOT_THERE(cuMemUnmap)
+NOT_THERE(cuMemSetAccess)
+NOT_THERE(cuMemRetainAllocationHandle)
+NOT_THERE(cuMemRelease)
+NOT_THERE(cuMemExportToShareableHandle)
+NOT_THERE(cuMemImportFromShareableHandle)
+NOT_THERE(cuMemPoolGetAccess)
+NOT_THERE(cuMemPoolSetAccess)
 
 /* --- modules --- */
 API int cuModuleLoadData(void **out, const void *image)
