@@ -39,9 +39,14 @@ struct shared_places {
 	int good, direct, scaled, even; /* even: all buffers are aligned to 16 bytes */
 };
 
+DEVICE uint64_t *post_of(const gpu_call &c, unsigned block, int at, int by)
+{
+	return (uint64_t *)(c.mail[at] + c.posts + ((uint64_t)block * GPU_MAX_RANKS + (uint64_t)by) * GPU_LINE);
+}
+
 DEVICE uint64_t *post_at(const gpu_call &c, int at, int by)
 {
-	return (uint64_t *)(c.mail[at] + c.posts + ((uint64_t)block_index() * GPU_MAX_RANKS + (uint64_t)by) * GPU_LINE);
+	return post_of(c, block_index(), at, by);
 }
 
 DEVICE uint32_t post_value(const gpu_bulk_args &a, int word)
@@ -162,6 +167,29 @@ DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, uint32_t k, shared_p
 		uint32_t spins = 0;
 
 		while (p != c.rank && (int64_t)(load_word_acquire(post_at(c, c.rank, p) + POST_BARRIER) - mark) < 0) {
+			if (!keep_waiting(c, spins)) {
+				s->good = 0;
+				break;
+			}
+		}
+	}
+	block_sync();
+	return s->good;
+}
+
+/* All blocks of all ranks have come to a barrier of the call. */
+DEVICE bool wait_for_blocks(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
+{
+	const gpu_call &c = a.direct.call;
+	unsigned n = block_count() * (unsigned)c.nranks;
+	uint64_t mark = (uint64_t)epoch << 32 | 1;
+
+	for (unsigned x = thread_index(); x < n; x += thread_count()) {
+		const uint64_t *at =
+			post_of(c, x / (unsigned)c.nranks, c.rank, (int)(x % (unsigned)c.nranks)) + POST_BARRIER;
+		uint32_t spins = 0;
+
+		while ((int)(x % (unsigned)c.nranks) != c.rank && (int64_t)(load_word_acquire(at) - mark) < 0) {
 			if (!keep_waiting(c, spins)) {
 				s->good = 0;
 				break;
@@ -453,7 +481,9 @@ template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, ui
 	uint64_t slice = a.stage_bytes / (uint64_t)(in > out ? in : out) / GPU_LINE * GPU_LINE, n;
 	uint32_t k = 0;
 
-	if (!barrier(a, epoch, ++k, s)) /* what a peer has pushed before it knew better is here */
+	/* What a peer has pushed before it knew better is here: from any of its blocks, as slots and pieces of the
+	 * stage do not lie alike. */
+	if (!barrier(a, epoch, ++k, s) || !wait_for_blocks(a, epoch, s))
 		return;
 	for (uint64_t done = 0; done < len; done += n) {
 		n = len - done < slice ? len - done : slice;
