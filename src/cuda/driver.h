@@ -19,6 +19,11 @@ struct cu_ipc_handle {
 	char bytes[64];
 };
 
+struct cu_access { /* how memory is seen from a place */
+	int kind, device;
+	unsigned flags;
+};
+
 struct cu_launch_attribute {
 	int id, pad, value, rest[15]; /* value: of a union of 64 bytes */
 };
@@ -34,10 +39,13 @@ enum {
 	CU_DEVICE_SMS = 16,
 };
 enum {
+	CU_POINTER_CONTEXT = 1,
 	CU_POINTER_TYPE = 2,
 	CU_POINTER_BUFFER_ID = 7,
 	CU_POINTER_START = 11,
 	CU_POINTER_SIZE = 12,
+	CU_POINTER_HANDLES = 14,
+	CU_POINTER_POOL = 17,
 };
 enum { CU_TYPE_DEVICE = 2 };
 enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };
@@ -47,6 +55,7 @@ enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
 enum { CU_REGISTER_PORTABLE = 1, CU_REGISTER_MAPPED = 2 };
 enum { CU_P2P_ATOMICS = 3 };
 enum { CU_IPC_LAZY_PEER = 1 };
+enum { CU_HANDLE_FD = 1, CU_LOCATION_DEVICE = 1, CU_ACCESS_READ_WRITE = 3 };
 enum { CU_FUNCTION_PTX_VERSION = 5 };
 enum { CU_LAUNCH_EARLY = 6 }; /* programmatic stream serialization */
 

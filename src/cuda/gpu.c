@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/gpu.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cuda/host_mail.h"
-#include "cuda/module.h"
-#include "cuda/share.h"
+#include "base/time.h"
+#include "cuda/gpu_state.h"
 
 #define LL_DATA ((size_t)64 << 10)    /* largest message by ll */
 #define LL128_SHARE ((size_t)2 << 20) /* largest part of a message by ll128, if there is room */
@@ -20,41 +21,6 @@
 #define HOST_SLOTS 4		       /* of a lane */
 #define HOST_SLOT_BYTES ((size_t)128 << 10)
 #define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
-
-/* Where things lie in the mail; the same on every rank. */
-struct layout {
-	uint64_t acks, posts, ll, ll128, stage, push, bytes;
-	uint64_t host_lines, host_slots;
-	uint64_t ll_bytes, ll128_bytes; /* of an area */
-	uint32_t push_slot;
-	struct message_layout messages;
-};
-
-struct gpu {
-	const struct cuda_driver *cu;
-	const struct gpu_module *module;
-	struct cu_ctx *ctx;
-	struct cu_stream *own; /* for set-up */
-	int rank, nranks;
-	int blocks; /* that may run at once */
-	struct layout at;
-	uint64_t mail, epochs, maps, ready; /* device memory */
-	uint64_t counters;		    /* of messages */
-	uint64_t marks;			    /* of lanes, by way of host memory */
-	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
-	struct share *share;		    /* NULL: one rank alone */
-	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
-	bool opened[GPU_MAX_RANKS];
-	uint32_t *words;     /* host memory: stop, trouble */
-	struct gpu_odd *odd; /* after them */
-	bool called;
-	/* Of the last call. */
-	uint64_t last_capture; /* 0: none */
-	void *last_stream;
-	struct cu_event *event;
-};
-
-enum { WORD_STOP, WORD_TROUBLE, WORDS_ODD = 32 };
 
 static uint64_t up(uint64_t x, uint64_t to)
 {
@@ -129,15 +95,12 @@ static size_t counters_bytes(const struct gpu *g)
 	return messages_counters(g->nranks, g->at.messages.lanes) * sizeof(uint64_t);
 }
 
-static enum taut_status alloc_all(struct gpu *g)
+static enum taut_status alloc_device(struct gpu *g)
 {
-	void *words = NULL;
-	enum taut_status st = cuda_st(g->cu->stream_create(&g->own, CU_NON_BLOCKING), "a stream of taut's");
+	enum taut_status st = alloc_zeroed(&g->mail, g, g->at.bytes, "GPU memory for messages");
 
 	if (!st)
-		st = alloc_zeroed(&g->mail, g, g->at.bytes, "GPU memory for messages");
-	if (!st)
-		st = alloc_zeroed(&g->epochs, g, GPU_MAX_BLOCKS * sizeof(uint32_t), "GPU memory for counters");
+		st = alloc_zeroed(&g->epochs, g, (GPU_MAX_BLOCKS + 1) * sizeof(uint32_t), "GPU memory for counters");
 	if (!st)
 		st = alloc_zeroed(&g->maps, g, (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t),
 				  "GPU memory for addresses");
@@ -147,6 +110,14 @@ static enum taut_status alloc_all(struct gpu *g)
 		st = alloc_zeroed(&g->counters, g, counters_bytes(g), "GPU memory for counters");
 	if (!st)
 		st = alloc_zeroed(&g->marks, g, (1 + 2 * HOST_LANES) * sizeof(uint64_t), "GPU memory for counters");
+	return st ? st : cuda_st(g->cu->stream_sync(g->own), "clearing GPU memory");
+}
+
+static enum taut_status alloc_host(struct gpu *g)
+{
+	void *words = NULL;
+	enum taut_status st = cuda_st(g->cu->stream_create(&g->own, CU_NON_BLOCKING), "a stream of taut's");
+
 	if (!st)
 		st = cuda_st(g->cu->host_alloc(&words, 4096, CU_HOST_PORTABLE | CU_HOST_MAPPED),
 			     "host memory that the GPU addresses");
@@ -156,9 +127,39 @@ static enum taut_status alloc_all(struct gpu *g)
 		memset(words, 0, 4096);
 		g->words = words;
 		g->odd = (struct gpu_odd *)(g->words + WORDS_ODD);
-		st = cuda_st(g->cu->stream_sync(g->own), "clearing GPU memory");
 	}
 	return st;
+}
+
+/* One rank alone copies, and needs this for inputs that are multiplied only. */
+static enum taut_status need_device(struct gpu *g)
+{
+	int relaxed = CU_CAPTURE_RELAXED;
+	enum taut_status st;
+
+	if (g->mail)
+		return TAUT_OK;
+	g->cu->capture_mode(&relaxed);
+	st = gpu_module_get(&g->module, g->cu);
+	if (!st)
+		st = alloc_device(g);
+	g->cu->capture_mode(&relaxed);
+	g->peer[g->rank] = g->mail;
+	return st;
+}
+
+/* A child of fork() has another pid, another container other random bytes. */
+static uint64_t process_number(void)
+{
+	static _Atomic uint64_t drawn;
+	uint64_t old = 0, mine;
+
+	if (getrandom(&mine, sizeof(mine), 0) != (ssize_t)sizeof(mine))
+		mine = now_ns();
+	mine |= (uint64_t)1 << 63;
+	if (!atomic_compare_exchange_strong(&drawn, &old, mine))
+		mine = old;
+	return mine ^ (uint64_t)getpid() << 16;
 }
 
 static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
@@ -167,14 +168,18 @@ static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
 	enum taut_status st = cuda_st(g->cu->ctx_device(&device), "the GPU of the current context");
 
 	*card = (struct gpu_card){
-		.used = 1, .pid = (int32_t)getpid(), .ctx = (uint64_t)(uintptr_t)g->ctx, .mail = g->mail
+		.used = 1,
+		.device = device,
+		.process = process_number(),
+		.ctx = (uint64_t)(uintptr_t)g->ctx,
+		.mail = g->mail,
 	};
 	if (!st)
 		st = cuda_st(g->cu->device_bus_id(card->bus, sizeof(card->bus), device), "the PCI address of a GPU");
 	if (!st)
 		st = cuda_st(g->cu->device_attribute(&card->sms, CU_DEVICE_SMS, device), "the size of a GPU");
 	/* Without a handle other processes go by way of host memory. */
-	card->shares = !g->cu->ipc_get(&card->handle, g->mail);
+	card->shares = g->mail && !g->cu->ipc_get(&card->handle, g->mail);
 	return st;
 }
 
@@ -195,9 +200,9 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 	if (!g)
 		return fail(TAUT_ERR_NOMEM, "the GPU side of a communicator");
 	*g = (struct gpu){ .cu = cu, .ctx = ctx, .rank = rank, .nranks = nranks, .at = layout_for(nranks) };
-	st = gpu_module_get(&g->module, cu);
-	if (!st)
-		st = alloc_all(g);
+	st = alloc_host(g);
+	if (!st && nranks > 1)
+		st = need_device(g);
 	if (!st)
 		st = fill_card(card, g);
 	if (st) {
@@ -214,7 +219,7 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 {
 	int err;
 
-	if (c->pid != (int32_t)getpid()) {
+	if (c->process != process_number()) {
 		err = c->shares ? g->cu->ipc_open(&g->peer[r], c->handle, CU_IPC_LAZY_PEER) : CU_NOT_SUPPORTED;
 		g->opened[r] = !err;
 		return err;
@@ -290,7 +295,7 @@ static int blocks_for(const struct gpu_card *cards, int n)
 	return least < 1 ? 1 : least;
 }
 
-static enum taut_status open_share(struct gpu *g, void *table)
+static enum taut_status open_share(struct gpu *g, const struct gpu_card *cards, void *table)
 {
 	struct share_args a = { .cu = g->cu,
 				.ctx = g->ctx,
@@ -300,6 +305,8 @@ static enum taut_status open_share(struct gpu *g, void *table)
 				.maps = g->maps,
 				.ready = g->ready };
 
+	for (int r = 0; r < g->nranks; r++)
+		a.peer[r] = (struct share_peer){ cards[r].process, cards[r].ctx, cards[r].device };
 	return table ? share_open(&g->share, &a) : TAUT_OK;
 }
 
@@ -322,7 +329,7 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 	g->blocks = blocks_for(cards, g->nranks);
 	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
-	st = open_share(g, table);
+	st = open_share(g, cards, table);
 	g->cu->ctx_pop(&old);
 	return st;
 }
@@ -365,6 +372,8 @@ enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, v
 
 size_t gpu_bytes(const struct gpu *g)
 {
+	if (!g->epochs)
+		return 0;
 	return (g->host.base ? 0 : g->at.bytes) + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
 	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t) + counters_bytes(g);
 }
@@ -581,6 +590,9 @@ static enum taut_status follow_last(struct gpu *g, void *stream)
 	uint64_t capture = capture_of(g, stream);
 	enum taut_status st = TAUT_OK;
 
+	__atomic_store_n(&g->calls, g->calls + 1, __ATOMIC_RELAXED);
+	if (capture)
+		__atomic_store_n(&g->graphs, true, __ATOMIC_RELAXED);
 	if (g->called && stream != g->last_stream && capture == g->last_capture) {
 		st = cuda_st(g->cu->event_record(g->event, g->last_stream), "the end of the last call");
 		if (!st)
@@ -606,6 +618,16 @@ union collective_args {
 	struct gpu_host_args host;
 };
 
+static void find_bulk_places(struct gpu *g, struct gpu_bulk_args *a)
+{
+	const struct gpu_shape *s = &a->direct.shape;
+	size_t bytes = a->direct.bytes, all = bytes * (size_t)g->nranks;
+	bool captured = g->last_capture;
+
+	a->in = share_find(g->share, a->direct.in, s->scatters ? all : bytes, captured);
+	a->out = share_find(g->share, a->direct.out, s->reduces || s->scatters || s->from >= 0 ? bytes : all, captured);
+}
+
 static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_request *op)
 {
 	a->maps = (const uint64_t *)(uintptr_t)g->maps;
@@ -614,10 +636,8 @@ static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_r
 	a->stage_bytes = STAGE_BYTES;
 	a->push = g->at.push;
 	a->push_slot = g->at.push_slot;
-	if (!may_share(g, op))
-		return;
-	a->in = share_find(g->share, op->in);
-	a->out = share_find(g->share, op->out);
+	if (may_share(g, op))
+		find_bulk_places(g, a);
 }
 
 static void fill_host(struct gpu_host_args *a, const struct gpu *g)
@@ -649,6 +669,25 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	return gpu_module_launch(g->module, g->cu, g->module->f[k][a.direct.value.kind], grid, &a, stream);
 }
 
+static enum taut_status copy(struct gpu *g, void *to, const void *from, size_t bytes, void *stream)
+{
+	if (to == from || !bytes)
+		return TAUT_OK;
+	return cuda_st(g->cu->copy_within((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, stream),
+		       "a copy in GPU memory");
+}
+
+/* One rank alone: any result is its input. */
+static enum taut_status launch_alone(struct gpu *g, const struct gpu_request *op, size_t bytes, void *stream)
+{
+	enum taut_status st;
+
+	if (!op->scaled)
+		return copy(g, op->out, op->in, bytes, stream);
+	st = need_device(g);
+	return st ? st : launch(g, op, bytes, stream);
+}
+
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream)
 {
 	size_t bytes = op->count * taut_type_size(op->type);
@@ -660,7 +699,7 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 	g->cu->ctx_push(g->ctx);
 	st = follow_last(g, stream);
 	if (!st)
-		st = launch(g, op, bytes, stream);
+		st = (g->nranks > 1 ? launch : launch_alone)(g, op, bytes, stream);
 	g->cu->ctx_pop(&old);
 	return st;
 }
@@ -678,6 +717,10 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 				       .ready = (const uint32_t *)(uintptr_t)g->ready };
 	enum taut_status st = TAUT_OK;
 
+	for (size_t i = 0; i < n && !st && g->nranks == 1; i++)
+		st = copy(g, list[i].buf, list[i].from, list[i].bytes, stream);
+	if (g->nranks == 1)
+		return st;
 	fill_call(&a.call, g, 0);
 	for (size_t at = 0; at < n && !st;) {
 		size_t longest = 0, k = messages_fill(&a, list + at, n - at);
@@ -700,7 +743,7 @@ static void find_places(const struct gpu *g, struct message *list, size_t n)
 
 		if (list[i].kind != GPU_FLOW_RECV || list[i].bytes < GPU_DIRECT_LEAST)
 			continue;
-		p = share_find(g->share, list[i].buf);
+		p = share_find(g->share, list[i].buf, list[i].bytes, g->last_capture);
 		list[i].place = p.number ? GPU_PLACE(p.number, p.offset) : 0;
 	}
 }
@@ -713,8 +756,8 @@ enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, voi
 	if (st || !n)
 		return st;
 	g->cu->ctx_push(g->ctx);
-	find_places(g, list, n);
 	st = follow_last(g, stream);
+	find_places(g, list, n);
 	if (!st)
 		st = launch_messages(g, list, n, stream);
 	g->cu->ctx_pop(&old);

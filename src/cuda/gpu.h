@@ -19,12 +19,13 @@ struct gpu;
 
 /* What the others must know of a rank; the same size on all, bytes of this process. */
 struct gpu_card {
-	int32_t used; /* 0: this rank has no GPU */
-	int32_t pid;
+	int32_t used;		     /* 0: this rank has no GPU */
+	int32_t device;		     /* its number in that process */
 	int32_t sms;		     /* multiprocessors */
 	int32_t shares;		     /* the handle is valid */
 	char bus[24];		     /* PCI address: ranks with the same share a GPU */
-	uint64_t ctx, mail;	     /* addresses in that process */
+	uint64_t process;	     /* differs between processes, of other containers too */
+	uint64_t ctx, mail;	     /* addresses in that process; mail 0: one rank alone needs none */
 	struct cu_ipc_handle handle; /* of mail */
 };
 
@@ -59,6 +60,24 @@ enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, v
 size_t gpu_host_bytes(int nranks);
 /* The part of @mem that is this rank's, so that it can be the first to touch it. */
 void *gpu_host_part(const struct gpu *g, void *mem, size_t *len);
+/* How far the calls of this rank have come. */
+struct gpu_progress {
+	uint32_t begun, ended;			 /* number of the last call */
+	uint64_t messages_begun, messages_ended; /* blocks of launches */
+};
+/* TAUT_ERR_SYS when the GPU (this process's context on it) does not work any more. *@known false: it does not answer
+ * now. Any one thread besides that of the calls. */
+enum taut_status gpu_look(struct gpu *g, struct gpu_progress *out, bool *known);
+/* Changes with every call that was made, from 0; *@graphs: some are in a graph, whose replays do not count. */
+uint64_t gpu_calls(const struct gpu *g, bool *graphs);
+/* GPU memory that the peers have mapped on return, where they can within @ms; zero. */
+enum taut_status gpu_segment_alloc(struct gpu *g, void **out, size_t len, int ms);
+/* The peers let go of it first. */
+void gpu_segment_free(struct gpu *g, void *p);
+/* share_publish(), share_keep() and share_forget(), where there are peers. */
+bool gpu_publish(struct gpu *g, const void *p, size_t len, int ms);
+enum taut_status gpu_keep(struct gpu *g, const void *p, size_t len);
+void gpu_forget(struct gpu *g, const void *p);
 /* Bytes of GPU memory that @g holds. */
 size_t gpu_bytes(const struct gpu *g);
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream);

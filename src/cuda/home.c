@@ -62,8 +62,10 @@ void gpu_home_cleanup(struct gpu_home *p)
 
 enum taut_status gpu_mem_get(void **out, size_t len)
 {
+	size_t unit = (size_t)2 << 20;
 	uint64_t p = 0;
-	enum taut_status st = cuda_st(cuda_driver(NULL)->mem_alloc(&p, len), "memory of a GPU");
+	enum taut_status st =
+		cuda_st(cuda_driver(NULL)->mem_alloc(&p, (len + unit - 1) / unit * unit), "memory of a GPU");
 
 	*out = (void *)(uintptr_t)p;
 	return st;

@@ -24,7 +24,7 @@ struct message_layout messages_layout(int nranks, uint64_t from)
 
 size_t messages_counters(int nranks, uint32_t lanes)
 {
-	return 2 * (size_t)nranks * lanes + 1;
+	return 2 * (size_t)nranks * lanes + GPU_COUNTERS;
 }
 
 /* --- to oneself --- */

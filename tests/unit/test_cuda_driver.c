@@ -19,6 +19,12 @@ SAME(CU_POINTER_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME(CU_POINTER_BUFFER_ID, CU_POINTER_ATTRIBUTE_BUFFER_ID);
 SAME(CU_POINTER_START, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
 SAME(CU_POINTER_SIZE, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+SAME(CU_POINTER_CONTEXT, CU_POINTER_ATTRIBUTE_CONTEXT);
+SAME(CU_POINTER_HANDLES, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
+SAME(CU_POINTER_POOL, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
+SAME(CU_HANDLE_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+SAME(CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME(CU_TYPE_DEVICE, CU_MEMORYTYPE_DEVICE);
 SAME(CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
 SAME(CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -37,6 +43,8 @@ SAME(offsetof(struct cu_launch, stream), offsetof(CUlaunchConfig, hStream));
 SAME(offsetof(struct cu_launch, nattributes), offsetof(CUlaunchConfig, numAttrs));
 SAME(sizeof(struct cu_launch), sizeof(CUlaunchConfig));
 _Static_assert(sizeof(struct cu_ipc_handle) == sizeof(CUipcMemHandle), "handle");
+_Static_assert(sizeof(struct cu_access) == sizeof(CUmemAccessDesc), "access");
+_Static_assert(offsetof(struct cu_access, flags) == offsetof(CUmemAccessDesc, flags), "access");
 #endif
 
 static void without_a_driver_no_memory_is_of_a_gpu(void **state)

@@ -73,7 +73,7 @@ static const enum taut_op ops[] = {
 struct world {
 	int n;
 	unsigned char *mail[RANKS];
-	uint32_t epochs[RANKS][GPU_MAX_BLOCKS], stop[RANKS], trouble[RANKS];
+	uint32_t epochs[RANKS][GPU_MAX_BLOCKS + 1], stop[RANKS], trouble[RANKS];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
 	uint32_t ready[GPU_MAX_PLACES];
 	uint64_t marks[RANKS][1 + BLOCKS];

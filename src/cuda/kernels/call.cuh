@@ -57,8 +57,13 @@ DEVICE bool wait_room(const gpu_call &c, int p, uint32_t epoch)
 /* The number of this call. First the call before must be over, as kernels are launched early. */
 DEVICE uint32_t call_number(const gpu_call &c)
 {
+	uint32_t epoch;
+
 	wait_for_last();
-	return c.epochs[block_index()] + 1;
+	epoch = c.epochs[block_index()] + 1;
+	if (block_index() == 0 && thread_index() == 0)
+		c.epochs[GPU_EPOCH_BEGUN] = epoch;
+	return epoch;
 }
 
 /* Tells the peers that the call has begun, and so that the one before is over. For calls in which they may not

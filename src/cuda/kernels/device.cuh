@@ -103,6 +103,10 @@ DEVICE bool claim(uint64_t *p)
 {
 	return !__atomic_exchange_n(p, 1, __ATOMIC_RELAXED);
 }
+DEVICE void count_up(uint64_t *p)
+{
+	__atomic_fetch_add(p, 1, __ATOMIC_RELAXED);
+}
 /* One access on the GPU. Here the second half, which may be the flag of all, is written last and read first. */
 DEVICE void store_flagged(void *p, vec16 v)
 {
@@ -212,6 +216,10 @@ DEVICE void store_word_release(uint64_t *p, uint64_t v)
 DEVICE bool claim(uint64_t *p)
 {
 	return !atomicExch((unsigned long long *)p, 1ull);
+}
+DEVICE void count_up(uint64_t *p)
+{
+	atomicAdd((unsigned long long *)p, 1ull);
 }
 DEVICE void store_flagged(void *p, vec16 v)
 {

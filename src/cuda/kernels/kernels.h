@@ -20,6 +20,7 @@
 
 #define GPU_MAX_RANKS 64 /* that address each other */
 #define GPU_MAX_BLOCKS 128
+#define GPU_EPOCH_BEGUN GPU_MAX_BLOCKS /* in epochs[]: the call that has begun, for who looks */
 #define GPU_LINE 128
 /* Channels of push.cuh: warps of half the blocks. */
 #define GPU_PUSH_RANKS 8
@@ -53,7 +54,7 @@ struct gpu_value {
 struct gpu_call {
 	int rank, nranks;
 	uint32_t sig;			 /* of the call: the same on all ranks */
-	uint32_t *epochs;		 /* [GPU_MAX_BLOCKS], of this rank */
+	uint32_t *epochs;		 /* [GPU_MAX_BLOCKS + 1], of this rank */
 	uint32_t *stop;			 /* host memory: not 0 when kernels are to end */
 	uint32_t *trouble;		 /* host memory: 1 + rank whose call differs */
 	uint64_t acks, posts, ll, ll128; /* offsets in the mail */
@@ -143,12 +144,20 @@ struct gpu_odd {
 	uint64_t peer, want_bytes, want_word, bytes, word;
 };
 
+/* Words of gpu_messages_args.counters after those of the lanes. */
+enum gpu_counter {
+	GPU_COUNTER_ODD, /* 1: somebody writes odd */
+	GPU_COUNTER_BEGUN,
+	GPU_COUNTER_ENDED, /* blocks of launches */
+	GPU_COUNTERS
+};
+
 struct gpu_messages_args {
 	struct gpu_call call;
 	uint64_t lines, slots; /* offsets in the mail */
 	uint32_t slot_bytes;
 	uint32_t lanes;	      /* of an ordered pair of ranks */
-	uint64_t *counters;   /* of this rank: [2][nranks][lanes] slots sent and taken, and who may write odd */
+	uint64_t *counters;   /* of this rank: [2][nranks][lanes] slots sent and taken, and enum gpu_counter */
 	const uint64_t *maps; /* as in gpu_bulk_args */
 	const uint32_t *ready;
 	struct gpu_odd *odd;

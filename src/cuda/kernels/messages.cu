@@ -83,6 +83,12 @@ DEVICE uint64_t *counter_of(const gpu_messages_args &a, const gpu_flow &f, unsig
 	return a.counters + ((uint64_t)sends * (unsigned)a.call.nranks + f.peer) * a.lanes + lane;
 }
 
+/* Words behind those of the lanes. */
+DEVICE uint64_t *word_of_all(const gpu_messages_args &a, enum gpu_counter k)
+{
+	return a.counters + (uint64_t)2 * (unsigned)a.call.nranks * a.lanes + k;
+}
+
 /* --- shares --- */
 DEVICE void share_of(const gpu_messages_args &a, const unit &u, uint64_t *at, uint64_t *bytes)
 {
@@ -162,7 +168,7 @@ OUTLINE void tell_odd(const gpu_messages_args &a, const unit &u, uint64_t bytes,
 {
 	const gpu_message &m = a.message[u.message];
 
-	if (u.lane || !claim(a.counters + (uint64_t)2 * (unsigned)a.call.nranks * a.lanes))
+	if (u.lane || !claim(word_of_all(a, GPU_COUNTER_ODD)))
 		return;
 	a.odd->peer = a.flow[u.flow].peer;
 	a.odd->want_bytes = m.bytes;
@@ -382,6 +388,7 @@ KERNEL(messages, gpu_messages_args, THREADS)
 	for (unsigned i = thread_index(); i < mine; i += thread_count())
 		unit_init(a, s.unit[i], block_index() + i * block_count());
 	if (thread_index() == 0) {
+		count_up(word_of_all(a, GPU_COUNTER_BEGUN));
 		s.n = mine;
 		s.next = s.spins = 0;
 	}
@@ -397,4 +404,6 @@ KERNEL(messages, gpu_messages_args, THREADS)
 		if (thread_index() == 0)
 			advance(a, s);
 	}
+	if (thread_index() == 0)
+		count_up(word_of_all(a, GPU_COUNTER_ENDED));
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank holds of its GPU; for gpu.c and gpu_memory.c alone. */
+#ifndef CUDA_GPU_STATE_H
+#define CUDA_GPU_STATE_H
+
+#include "cuda/gpu.h"
+#include "cuda/host_mail.h"
+#include "cuda/module.h"
+#include "cuda/share.h"
+
+/* Where things lie in the mail; the same on every rank. */
+struct layout {
+	uint64_t acks, posts, ll, ll128, stage, push, bytes;
+	uint64_t host_lines, host_slots;
+	uint64_t ll_bytes, ll128_bytes; /* of an area */
+	uint32_t push_slot;
+	struct message_layout messages;
+};
+
+struct gpu {
+	const struct cuda_driver *cu;
+	const struct gpu_module *module;
+	struct cu_ctx *ctx;
+	struct cu_stream *own; /* for set-up */
+	int rank, nranks;
+	int blocks; /* that may run at once */
+	struct layout at;
+	uint64_t mail, epochs, maps, ready; /* device memory */
+	uint64_t counters;		    /* of messages */
+	uint64_t marks;			    /* of lanes, by way of host memory */
+	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
+	struct share *share;		    /* NULL: one rank alone */
+	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
+	bool opened[GPU_MAX_RANKS];
+	uint32_t *words;     /* host memory: stop, trouble */
+	struct gpu_odd *odd; /* after them */
+	uint64_t calls;	     /* written by the calling thread */
+	bool called, graphs; /* graphs: a call was captured */
+	/* Of the last call. */
+	uint64_t last_capture; /* 0: none */
+	void *last_stream;
+	struct cu_event *event;
+};
+
+enum { WORD_STOP, WORD_TROUBLE, WORDS_ODD = 32, WORDS_LOOK = 64 };
+
+#endif
