@@ -270,7 +270,7 @@ TAUT_API enum taut_status taut_stream_query(struct taut_stream *stream);
 /* --- Memory that peers can address --- */
 
 /* Collective: @len bytes (the same on every rank), page aligned, that every rank of
- * @comm on this machine can address: collectives on it need no staging copy. */
+ * @comm on this machine can address: collectives on it need no staging copy. GPU memory where @comm has GPUs. */
 TAUT_API enum taut_status taut_mem_alloc(void **out, size_t len, struct taut_comm *comm);
 /* Collective; @ptr as taut_mem_alloc() gave it. */
 TAUT_API enum taut_status taut_mem_free(void *ptr, struct taut_comm *comm);

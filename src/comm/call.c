@@ -45,9 +45,18 @@ static void keep(struct taut_comm *comm, const struct call_words *w)
 	atomic_store_explicit(&r->seq, w->seq, memory_order_release);
 }
 
+/* The only thread that writes it. */
+static uint64_t next_seq(struct taut_comm *comm)
+{
+	uint64_t seq = atomic_load_explicit(&comm->seq, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&comm->seq, seq, memory_order_relaxed); /* a count alone */
+	return seq;
+}
+
 uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig)
 {
-	struct call_words w = { .seq = ++comm->seq,
+	struct call_words w = { .seq = next_seq(comm),
 				.count = op->count,
 				.coll = (int)op->coll,
 				.type = (int)op->type,
@@ -64,7 +73,7 @@ uint64_t call_record(struct taut_comm *comm, const struct op *op, uint32_t *sig)
 
 void call_note(struct taut_comm *comm, enum comm_call call, uint64_t len)
 {
-	struct call_words w = { .seq = ++comm->seq, .count = len, .coll = (int)call };
+	struct call_words w = { .seq = next_seq(comm), .count = len, .coll = (int)call };
 
 	keep(comm, &w);
 }

@@ -470,6 +470,9 @@ static enum taut_status finish_create(struct taut_comm *comm)
 		return st;
 	set_machine(comm);
 	set_net(comm);
+	st = comm->gpu && comm->size > 1 ? comm_watch_open(comm) : TAUT_OK;
+	if (st)
+		return st;
 	log_info(LOG_COMM, "group \"%s\": rank %d of %d, %d machines, %d cores", comm->name, comm->rank, comm->size,
 		 boot_nodes(comm->boot), comm->machine.cores);
 	return TAUT_OK;
@@ -480,6 +483,7 @@ static enum taut_status give_or_end(struct taut_comm **out, struct taut_comm *co
 	if (!st)
 		st = finish_create(comm);
 	if (st) {
+		comm_watch_close(comm);
 		boot_close(comm->boot);
 		free_parts(comm);
 		return st;
@@ -727,6 +731,7 @@ void taut_comm_destroy(struct taut_comm *comm)
 	if (!comm || comm->forked)
 		return;
 	comm_lock(comm, comm_ticket(comm)); /* after what streams still hold */
+	comm_watch_close(comm);
 	boot_close(comm->boot);
 	free_parts(comm);
 }

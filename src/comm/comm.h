@@ -137,10 +137,12 @@ struct taut_comm {
 	struct gpu *gpu; /* NULL: calls are on host memory */
 	void *gpu_table; /* that the ranks share: what they have published of GPU memory, or all that they exchange */
 	size_t gpu_table_len;
+	struct comm_watch *watch; /* NULL: no peers, or no GPU */
+	struct comm_gpu_memory *gpu_memory;
 
 	/* comparing calls */
-	uint64_t seq;
-	uint64_t doubt, doubt_at; /* an older call to ask for, and when */
+	_Atomic uint64_t seq;		  /* counted by the calling thread */
+	_Atomic uint64_t doubt, doubt_at; /* an older call to ask for, and when */
 	struct call_record calls[COMM_CALLS];
 
 	/* user operations, shared memory */
@@ -230,7 +232,20 @@ enum taut_status comm_gpu_launch(struct op *op, void *stream);
 enum taut_status comm_gpu_messages(struct op *const *ops, size_t n, void *stream);
 enum taut_status comm_gpu_wait(struct taut_comm *comm);
 void comm_gpu_stop(struct taut_comm *comm);
+/* Has a kernel met another call than its own? Then the group has failed. Any thread. */
+enum taut_status comm_gpu_check(struct taut_comm *comm);
+/* taut_mem_alloc() and taut_mem_free() of GPU memory. */
+enum taut_status comm_gpu_alloc(void **out, size_t len, struct taut_comm *comm);
+enum taut_status comm_gpu_free(void *p, struct taut_comm *comm);
+/* @len bytes at @p, of the GPU, stay as they are until comm_gpu_forget(). The peers map them now, where they can;
+ * @ms: to wait for that. */
+enum taut_status comm_gpu_keep(struct taut_comm *comm, const void *p, size_t len, int ms);
+void comm_gpu_forget(struct taut_comm *comm, const void *p);
 void comm_gpu_close(struct taut_comm *comm);
+
+/* --- gpu_watch.c --- */
+enum taut_status comm_watch_open(struct taut_comm *comm);
+void comm_watch_close(struct taut_comm *comm);
 
 /* --- collectives.c --- */
 /* The communicator, type and root of a collective; @call is for the message. */

@@ -6,9 +6,18 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/time.h"
 #include "comm/comm.h"
 #include "cuda/gpu.h"
 #include "cuda/share.h"
+
+#define ASK_MS 2000	/* for the ranks to say who called what */
+#define PUBLISH_MS 1000 /* for the peers to map new memory */
+
+struct comm_gpu_memory { /* of taut_mem_alloc() */
+	struct comm_gpu_memory *next;
+	void *p;
+};
 
 /* --- when the ranks meet --- */
 static bool all_on_one_machine(const struct taut_comm *comm)
@@ -195,8 +204,19 @@ static bool is_other_call(const struct gpu_odd *odd)
 	       odd->word != odd->want_word;
 }
 
-/* A kernel has met a call of a peer that is another one: the ranks say who called what. */
-static enum taut_status check_kernels(struct taut_comm *comm)
+/* The sentence that all ranks get, who called what; one of this rank's if none comes. */
+static enum taut_status other_call(struct taut_comm *comm, int peer)
+{
+	for (int ms = 0; ms < ASK_MS && !atomic_load(&comm->error); ms++) {
+		comm_stalled(comm, true);
+		sleep_ms(1);
+	}
+	if (atomic_load(&comm->error))
+		return comm_check(comm);
+	return comm_failed(comm, fail(TAUT_ERR_MISMATCH, "rank %d made another call than rank %d", peer, comm->rank));
+}
+
+enum taut_status comm_gpu_check(struct taut_comm *comm)
 {
 	struct gpu_odd odd;
 	int peer;
@@ -208,8 +228,13 @@ static enum taut_status check_kernels(struct taut_comm *comm)
 		peer = (int)odd.peer;
 	else if (!gpu_check(comm->gpu, &peer))
 		return TAUT_OK;
-	comm_stalled(comm, true);
-	return comm_failed(comm, fail(TAUT_ERR_MISMATCH, "rank %d made another call than rank %d", peer, comm->rank));
+	return other_call(comm, peer);
+}
+
+/* When the GPU does not take work any more, the others would wait for this rank. */
+static enum taut_status launched(struct taut_comm *comm, enum taut_status st)
+{
+	return st == TAUT_ERR_SYS ? comm_failed(comm, st) : st;
 }
 
 static enum taut_status launch(struct op *op, void *stream)
@@ -314,11 +339,12 @@ enum taut_status comm_gpu_launch(struct op *op, void *stream)
 	comm_lock(comm, comm_ticket(comm));
 	st = comm_check(comm);
 	if (!st)
-		st = check_kernels(comm);
+		st = comm_gpu_check(comm);
 	if (!st && op->vectors)
 		st = op->coll == COLL_REDUCE_SCATTER ? reduce_blocks(op, stream) : exchange_blocks(op, stream);
 	else if (!st)
 		st = launch(op, stream);
+	st = launched(comm, st);
 	comm_unlock(comm);
 	return st;
 }
@@ -352,9 +378,9 @@ enum taut_status comm_gpu_messages(struct op *const *ops, size_t n, void *stream
 	comm_lock(comm, comm_ticket(comm));
 	st = comm_check(comm);
 	if (!st)
-		st = check_kernels(comm);
+		st = comm_gpu_check(comm);
 	if (!st)
-		st = gpu_messages(comm->gpu, list, n, stream);
+		st = launched(comm, gpu_messages(comm->gpu, list, n, stream));
 	comm_unlock(comm);
 	mem_free(list);
 	return st;
@@ -362,11 +388,58 @@ enum taut_status comm_gpu_messages(struct op *const *ops, size_t n, void *stream
 
 enum taut_status comm_gpu_wait(struct taut_comm *comm)
 {
-	enum taut_status st = gpu_wait(comm->gpu, NULL);
+	enum taut_status st = launched(comm, gpu_wait(comm->gpu, NULL));
 
 	if (!st)
 		st = comm_check(comm);
-	return st ? st : check_kernels(comm);
+	return st ? st : comm_gpu_check(comm);
+}
+
+/* --- memory --- */
+enum taut_status comm_gpu_alloc(void **out, size_t len, struct taut_comm *comm)
+{
+	struct comm_gpu_memory *m = mem_calloc(1, sizeof(*m));
+	enum taut_status st = m ? TAUT_OK : fail(TAUT_ERR_NOMEM, "taut_mem_alloc: memory of a GPU");
+
+	if (!st)
+		st = gpu_segment_alloc(comm->gpu, &m->p, len ? len : 1, PUBLISH_MS);
+	if (st) {
+		mem_free(m);
+		return comm_failed(comm, st);
+	}
+	m->next = comm->gpu_memory;
+	comm->gpu_memory = m;
+	*out = m->p;
+	return TAUT_OK;
+}
+
+enum taut_status comm_gpu_free(void *p, struct taut_comm *comm)
+{
+	struct comm_gpu_memory **at = &comm->gpu_memory, *m;
+
+	while (*at && (*at)->p != p)
+		at = &(*at)->next;
+	m = *at;
+	if (!m)
+		return fail(TAUT_ERR_ARG, "taut_mem_free: %p is not from taut_mem_alloc() of this communicator", p);
+	*at = m->next;
+	gpu_segment_free(comm->gpu, p);
+	mem_free(m);
+	return TAUT_OK;
+}
+
+enum taut_status comm_gpu_keep(struct taut_comm *comm, const void *p, size_t len, int ms)
+{
+	enum taut_status st = gpu_keep(comm->gpu, p, len);
+
+	if (!st)
+		gpu_publish(comm->gpu, p, len, ms);
+	return st;
+}
+
+void comm_gpu_forget(struct taut_comm *comm, const void *p)
+{
+	gpu_forget(comm->gpu, p);
 }
 
 void comm_gpu_stop(struct taut_comm *comm)
@@ -377,6 +450,8 @@ void comm_gpu_stop(struct taut_comm *comm)
 
 void comm_gpu_close(struct taut_comm *comm)
 {
+	while (comm->gpu_memory)
+		comm_gpu_free(comm->gpu_memory->p, comm);
 	gpu_close(comm->gpu);
 	comm->gpu = NULL;
 	if (comm->gpu_table)

@@ -229,7 +229,9 @@ enum taut_status taut_mem_alloc(void **out, size_t len, struct taut_comm *comm)
 	st = comm_check(comm);
 	if (!st)
 		call_note(comm, CALL_ALLOC, len);
-	if (!st && can_share(comm)) {
+	if (!st && comm->gpu) {
+		st = comm_gpu_alloc(out, len, comm);
+	} else if (!st && can_share(comm)) {
 		st = segment_new(comm, len, out);
 		if (st)
 			st = comm_failed(comm, st);
@@ -266,6 +268,8 @@ enum taut_status taut_mem_free(void *ptr, struct taut_comm *comm)
 
 		*at = s->next;
 		segment_free(comm, s);
+	} else if (comm->gpu) {
+		st = comm_gpu_free(ptr, comm);
 	} else if (can_share(comm)) {
 		st = fail(TAUT_ERR_ARG, "taut_mem_free: %p is not from taut_mem_alloc() of this communicator", ptr);
 	} else {

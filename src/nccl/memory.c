@@ -3,16 +3,19 @@
  * were given, so that what is wrong is told where it is wrong. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/comm.h"
 #include "cuda/gpu.h"
 #include "nccl/state.h"
 
 #define PAGE 4096
+#define WINDOW_MS 1000 /* for the peers to map a window */
 
 /* One registration; a window is one too. */
 struct registered {
 	struct registered *next; /* of the communicator */
 	void *buff;
 	size_t size;
+	bool kept; /* of the GPU */
 };
 
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)
@@ -51,12 +54,21 @@ static ncclResult_t enter(struct registered **out, struct ncclComm *comm, void *
 	if (!g)
 		return nccl_fail(comm, ncclSystemError, "%s: no memory for a registration", call);
 	pthread_mutex_lock(&comm->lock);
-	*g = (struct registered){ comm->registered, buff, size };
+	*g = (struct registered){ .next = comm->registered, .buff = buff, .size = size };
 	comm->registered = g;
 	pthread_mutex_unlock(&comm->lock);
 	log_info(LOG_WIRE, "%s: %zu bytes at %p: noted (taut shares what it can at first sight)", call, size, buff);
 	*out = g;
 	return ncclSuccess;
+}
+
+/* The peers map GPU memory before its first call, and may go on using it in graphs. */
+static ncclResult_t keep(struct ncclComm *comm, struct registered *g, int ms)
+{
+	if (!comm->taut || !comm->taut->gpu || !gpu_memory(g->buff))
+		return ncclSuccess;
+	g->kept = true;
+	return nccl_status(comm, comm_gpu_keep(comm->taut, g->buff, g->size, ms));
 }
 
 static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const char *call)
@@ -76,6 +88,8 @@ static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const
 	if (!found)
 		return nccl_fail(comm, ncclInvalidArgument, "%s: %p is no registration of this communicator", call,
 				 (void *)g);
+	if (g->kept && comm->taut && comm->taut->gpu)
+		comm_gpu_forget(comm->taut, g->buff);
 	mem_free(g);
 	return ncclSuccess;
 }
@@ -103,6 +117,8 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, vo
 		r = nccl_fail(comm, ncclInvalidArgument, "ncclCommRegister: handle is NULL");
 	else
 		r = enter(&g, comm, buff, size, "ncclCommRegister");
+	if (!r)
+		r = keep(comm, g, 0);
 	if (!r)
 		*handle = g;
 	else
@@ -150,6 +166,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, nc
 		r = check_window(comm, buff, win, winFlags);
 		if (!r)
 			r = enter(&g, comm, buff, size, "ncclCommWindowRegister");
+		if (!r)
+			r = keep(comm, g, WINDOW_MS);
 		if (!r)
 			*win = (ncclWindow_t)(void *)g;
 		nccl_drop(comm);
