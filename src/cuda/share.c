@@ -553,6 +553,14 @@ static int find_mapped(struct share *s, const struct allocation *a, uint64_t p, 
 }
 
 /* --- the caller's side: finding --- */
+/* By cuMemMap()? */
+static bool is_mapped(const struct share *s, uint64_t p)
+{
+	uint64_t handle;
+
+	return !s->a.cu->mem_retain(&handle, (void *)(uintptr_t)p) && !s->a.cu->mem_release(handle);
+}
+
 static struct gpu_place find(struct share *s, uint64_t p, size_t len, bool captured)
 {
 	struct allocation a;
@@ -562,10 +570,10 @@ static struct gpu_place find(struct share *s, uint64_t p, size_t len, bool captu
 		return (struct gpu_place){ 0 };
 	if (a.pool)
 		k = find_pool(s, &a);
-	else if (a.ctx)
-		k = find_whole(s, &a);
-	else
+	else if (is_mapped(s, p))
 		k = find_mapped(s, &a, p, len ? len : 1, captured);
+	else
+		k = find_whole(s, &a);
 	return k ? (struct gpu_place){ (uint32_t)k, p - s->known[k].base } : (struct gpu_place){ 0 };
 }
 
@@ -671,12 +679,14 @@ void share_retire(struct share *s, const void *p, int ms)
 }
 
 /* --- life --- */
-static enum taut_status open_socket(struct share *s)
+/* Without one, descriptors do not come, and what needs them is copied. */
+static void open_socket(struct share *s)
 {
 	s->socket = (struct share_socket){ .in = -1, .out = -1 };
 	for (int r = 0; r < s->a.nranks; r++)
 		s->foreign |= (uint64_t)!share_same_process(&s->a, r) << r;
-	return s->foreign ? share_socket_open(&s->socket, s->own) : TAUT_OK;
+	if (s->foreign && share_socket_open(&s->socket, s->own))
+		log_warn(LOG_CUDA, "rank %d: memory of cuMemCreate() is copied", s->a.rank);
 }
 
 enum taut_status share_open(struct share **out, const struct share_args *args)
@@ -694,9 +704,7 @@ enum taut_status share_open(struct share **out, const struct share_args *args)
 	st = cuda_st(args->cu->stream_create(&s->stream, CU_NON_BLOCKING), "a stream of taut's");
 	if (st)
 		goto err_free;
-	st = open_socket(s);
-	if (st)
-		goto err_stream;
+	open_socket(s);
 	s->maps.a = &s->a;
 	s->maps.table = s->table;
 	s->maps.stream = s->stream;
@@ -710,7 +718,6 @@ enum taut_status share_open(struct share **out, const struct share_args *args)
 	return TAUT_OK;
 err_socket:
 	share_socket_close(&s->socket);
-err_stream:
 	args->cu->stream_destroy(s->stream);
 err_free:
 	pthread_mutex_destroy(&s->lock);

@@ -213,6 +213,8 @@ static int fake_retain(uint64_t *handle, void *p)
 
 	pthread_mutex_lock(&fake.lock);
 	a = area_at((uint64_t)(uintptr_t)p, false);
+	if (a && a->kind != AREA_MAPPED)
+		a = NULL;
 	*handle = a ? (uint64_t)dup(a->fd) : 0;
 	pthread_mutex_unlock(&fake.lock);
 	return !a;
@@ -386,11 +388,13 @@ static struct share *join(struct world *w, int rank, bool processes)
 	return s;
 }
 
+/* The owner knows that @rank has mapped it; the lock tells this thread. */
 static char *seen_by(struct world *w, int rank, int owner, struct gpu_place place)
 {
 	uint64_t *at = &w->maps[rank][owner * GPU_MAX_PLACES + (int)place.number];
 
-	/* The writer is a thread that this one has not met: word by word, as kernels read. */
+	pthread_mutex_lock(&fake.lock);
+	pthread_mutex_unlock(&fake.lock);
 	return (char *)(uintptr_t)(__atomic_load_n(at, __ATOMIC_ACQUIRE) + place.offset);
 }
 
