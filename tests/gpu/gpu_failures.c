@@ -152,6 +152,14 @@ static pid_t start(void (*what)(int), int arg)
 	exit(0);
 }
 
+static int ended(pid_t pid)
+{
+	int status = 0;
+
+	waitpid(pid, &status, 0);
+	return WEXITSTATUS(status);
+}
+
 static bool await(atomic_int *what, int least, const char *sentence)
 {
 	for (int ms = 0; ms < PATIENCE_S * 1000; ms++) {
@@ -350,7 +358,8 @@ static void pair(int r)
 	late();
 	leaves(false);
 	leaves(true);
-	broken(false);
+	if (!getenv("FAKE_GPUS")) /* which do not break */
+		broken(false);
 }
 
 static void silent_pair(int r)
@@ -381,15 +390,14 @@ int main(int argc, char **argv)
 {
 	int times = argc > 1 ? atoi(argv[1]) : 100;
 
-	if (access("/dev/nvidiactl", F_OK)) {
-		printf("no GPU here: skipped\n");
-		return 77;
-	}
 	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return 1;
+	if (ended(start(use_gpu, 0)) == 77)
+		return 77;
 	both(pair, "failures");
-	both(silent_pair, "a GPU that broke in silence");
+	if (!getenv("FAKE_GPUS"))
+		both(silent_pair, "a GPU that broke in silence");
 	kills(times < TIMES_MOST ? times : TIMES_MOST);
 	if (!atomic_load(&page->failed))
 		printf("every failure was told\n");
