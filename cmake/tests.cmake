@@ -129,6 +129,7 @@ if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
 	fake(gpu_collectives host 2 "300 5")
 	fake(gpu_collectives host_more 5 "60 7")
 	fake(gpu_messages host 3 "24 3")
+	fake(gpu_messages alone 1 "24 3")
 	add_test(NAME gpu/gpu_failures_host COMMAND gpu_failures 10)
 	set_tests_properties(gpu/gpu_failures_host PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
 		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;FAKE_GPUS=2")

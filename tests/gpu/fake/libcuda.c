@@ -19,7 +19,13 @@
 enum { OK = 0, INVALID = 1, NO_HANDLE = 801, SMS = 4, DEPS = 16, ALLOCS = 4096 };
 
 /* --- kernels --- */
+struct copy {
+	uint64_t to, from;
+	size_t len;
+};
+
 union args {
+	struct copy copy;
 	struct gpu_direct_args direct;
 	struct gpu_bulk_args bulk;
 	struct gpu_host_args host;
@@ -29,6 +35,7 @@ union args {
 struct kernel {
 	const char *name;
 	size_t args;
+	void (*copy)(const struct copy);
 	void (*direct)(const struct gpu_direct_args);
 	void (*bulk)(const struct gpu_bulk_args);
 	void (*host)(const struct gpu_host_args);
@@ -52,9 +59,17 @@ static const struct kernel kernels[] = {
 	{ "messages", sizeof(struct gpu_messages_args), .messages = messages },
 };
 
+static void copy_within(const struct copy c)
+{
+	memcpy((void *)(uintptr_t)c.to, (const void *)(uintptr_t)c.from, c.len);
+}
+static const struct kernel copies = { "copy", sizeof(struct copy), .copy = copy_within };
+
 static void call(const struct kernel *k, const union args *a)
 {
-	if (k->direct)
+	if (k->copy)
+		k->copy(a->copy);
+	else if (k->direct)
 		k->direct(a->direct);
 	else if (k->bulk)
 		k->bulk(a->bulk);
@@ -624,9 +639,10 @@ API int cuStreamQuery(void *stream)
 
 API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *stream)
 {
-	wait_stream(stream_of(stream));
-	memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, len);
-	return OK;
+	struct copy c = { to, from, len };
+	void *params[] = { &c };
+
+	return launch(&copies, 1, stream, params);
 }
 
 API int cuIpcGetMemHandle(void *out, uint64_t p)
