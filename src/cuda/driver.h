@@ -19,6 +19,9 @@ struct cu_ipc_handle {
 	char bytes[64];
 };
 
+struct cu_fabric_handle {
+	char bytes[64];
+};
 struct cu_access { /* how memory is seen from a place */
 	int kind, device;
 	unsigned flags;
@@ -55,7 +58,7 @@ enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
 enum { CU_REGISTER_PORTABLE = 1, CU_REGISTER_MAPPED = 2 };
 enum { CU_P2P_ATOMICS = 3 };
 enum { CU_IPC_LAZY_PEER = 1 };
-enum { CU_HANDLE_FD = 1, CU_LOCATION_DEVICE = 1, CU_ACCESS_READ_WRITE = 3 };
+enum { CU_HANDLE_FD = 1, CU_HANDLE_FABRIC = 8, CU_LOCATION_DEVICE = 1, CU_ACCESS_READ_WRITE = 3 };
 enum { CU_FUNCTION_PTX_VERSION = 5 };
 enum { CU_LAUNCH_EARLY = 6 }; /* programmatic stream serialization */
 

@@ -130,7 +130,7 @@ static bool send_chunk(struct share *s, uint32_t i)
 	struct own_chunk *c = &s->chunk[i];
 	bool sent = false;
 
-	if (c->given == s->foreign || c->dying)
+	if (c->given == s->foreign || c->dying || s->own->chunk[i].fabric)
 		return false;
 	if (c->fd < 0 && s->a.cu->mem_export(&c->fd, c->handle, CU_HANDLE_FD, 0)) {
 		c->fd = -1;
@@ -441,6 +441,7 @@ static void publish_chunk(struct share *s, const struct allocation *a, int k, ui
 {
 	uint32_t i = new_chunk(s);
 	uint64_t handle;
+	bool fabric;
 
 	if (is_taken(s, k, base - s->known[k].base, size))
 		return;
@@ -452,6 +453,12 @@ static void publish_chunk(struct share *s, const struct allocation *a, int k, ui
 		refuse(s, a->id);
 		return;
 	}
+	fabric = s->foreign && !(a->handles & CU_HANDLE_FD);
+	if (fabric && s->a.cu->mem_export(&s->own->chunk[i].fabric_handle, handle, CU_HANDLE_FABRIC, 0)) {
+		s->a.cu->mem_release(handle);
+		refuse(s, a->id);
+		return;
+	}
 	s->chunk[i] = (struct own_chunk){ .id = a->id, .base = base, .handle = handle, .fd = -1, .held = true };
 	s->known[k].index[(base - s->known[k].base) / GRAIN] = (uint16_t)(i + 1);
 	s->known[k].chunks++;
@@ -460,6 +467,7 @@ static void publish_chunk(struct share *s, const struct allocation *a, int k, ui
 	s->own->chunk[i].at = base - s->known[k].base;
 	s->own->chunk[i].size = size;
 	s->own->chunk[i].handle = handle;
+	s->own->chunk[i].fabric = fabric;
 	atomic_store_explicit(&s->own->chunk[i].state, SHARE_PUBLISHED, memory_order_release); /* after the chunk */
 	if (i == atomic_load_explicit(&s->own->chunks, memory_order_relaxed))
 		atomic_store_explicit(&s->own->chunks, i + 1, memory_order_release); /* after its state */
@@ -532,10 +540,10 @@ static int find_mapped(struct share *s, const struct allocation *a, uint64_t p, 
 	size_t chunk;
 	int k;
 
-	if (s->foreign && !(a->handles & CU_HANDLE_FD)) {
+	if (s->foreign && !(a->handles & (CU_HANDLE_FD | CU_HANDLE_FABRIC))) {
 		say(s, SAID_HANDLE,
-		    "memory of cuMemCreate() that cannot be exported as a file descriptor is copied between processes: "
-		    "set CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR where it is made");
+		    "memory of cuMemCreate() that cannot be exported is copied between processes: set "
+		    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR where it is made");
 		return 0;
 	}
 	if (is_refused(s, a->id) || s->a.cu->address_range(&base, &chunk, p))

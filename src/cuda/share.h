@@ -4,12 +4,11 @@
  * place. Until then, and for memory that cannot be shared, calls go by way of the stage.
  *
  *   cuMemAlloc             its IPC handle; within a process as it is
- *   cuMemCreate, cuMemMap  the physical allocations that a buffer spans, each as a descriptor where it was made
- *                          for that; the peer maps them anew, in one process too, at the places that they have
- *                          in the owner's address range. In a captured call only if it is kept: what is mapped there
- *                          may be another allocation when the graph is replayed
- *   memory pools           within a process, when all peers have access to the pool. Not between processes:
- *                          what others have of it they would have to free before the owner
+ *   cuMemCreate, cuMemMap  the physical allocations that a buffer spans, each as a descriptor or fabric handle where
+ *                          it was made for that; the peer maps them anew, in one process too, at the places that they
+ * have in the owner's address range. In a captured call only if it is kept: what is mapped there may be another
+ * allocation when the graph is replayed memory pools           within a process, when all peers have access to the
+ * pool. Not between processes: what others have of it they would have to free before the owner
  *
  * An allocation is known by its buffer id, which the driver never uses twice, nor for two mappings: memory that was
  * freed and what is at the same address now are never taken for each other. What is gone the peers let

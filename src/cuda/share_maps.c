@@ -97,10 +97,11 @@ static bool map_handle(struct share_maps *m, int r, const struct share_chunk *c,
 	return refuse(m, r, c->size, "cuMemSetAccess", err);
 }
 
-static bool import(struct share_maps *m, int r, const struct share_chunk *c, int fd)
+/* @from, @kind: as the driver wants them. */
+static bool import(struct share_maps *m, int r, const struct share_chunk *c, void *from, int kind)
 {
 	uint64_t handle;
-	int err = m->a->cu->mem_import(&handle, (void *)(intptr_t)fd, CU_HANDLE_FD);
+	int err = m->a->cu->mem_import(&handle, from, kind);
 	bool ok;
 
 	if (err)
@@ -110,15 +111,27 @@ static bool import(struct share_maps *m, int r, const struct share_chunk *c, int
 	return ok;
 }
 
-/* SHARE_UNSEEN: its descriptor has not come yet. */
+/* SHARE_UNSEEN: it has not come yet. */
+static enum share_answer import_descriptor(struct share_maps *m, int r, uint32_t i)
+{
+	const struct share_chunk *c = &m->table->rank[r].chunk[i];
+	int fd = share_socket_take(m->socket, &m->table->rank[m->a->rank], r, i, c->turn);
+	bool ok;
+
+	if (fd < 0)
+		return SHARE_UNSEEN;
+	ok = import(m, r, c, (void *)(intptr_t)fd, CU_HANDLE_FD);
+	close(fd);
+	return ok ? SHARE_MAPPED : SHARE_CANNOT;
+}
+
 static enum share_answer map_chunk(struct share_maps *m, int r, uint32_t i)
 {
 	const struct share_chunk *c = &m->table->rank[r].chunk[i];
 	const struct share_rank *own = &m->table->rank[m->a->rank];
 	enum share_answer entry =
 		atomic_load_explicit(&own->entry_answer[r][c->entry], memory_order_relaxed); /* of this thread */
-	bool ok;
-	int fd;
+	struct cu_fabric_handle fabric;
 
 	if (entry != SHARE_MAPPED)
 		return entry == SHARE_CANNOT ? SHARE_CANNOT : SHARE_UNSEEN;
@@ -126,12 +139,10 @@ static enum share_answer map_chunk(struct share_maps *m, int r, uint32_t i)
 		return SHARE_MAPPED;
 	if (share_same_process(m->a, r))
 		return map_handle(m, r, c, c->handle) ? SHARE_MAPPED : SHARE_CANNOT;
-	fd = share_socket_take(m->socket, own, r, i, c->turn);
-	if (fd < 0)
-		return SHARE_UNSEEN;
-	ok = import(m, r, c, fd);
-	close(fd);
-	return ok ? SHARE_MAPPED : SHARE_CANNOT;
+	if (!c->fabric)
+		return import_descriptor(m, r, i);
+	fabric = c->fabric_handle;
+	return import(m, r, c, &fabric, CU_HANDLE_FABRIC) ? SHARE_MAPPED : SHARE_CANNOT;
 }
 
 static void unmap_chunk(struct share_maps *m, int r, uint32_t i)

@@ -37,6 +37,8 @@ struct share_chunk {
 	uint64_t turn;	   /* tells it from earlier ones in its place */
 	uint64_t at, size; /* at: from the entry's base */
 	uint64_t handle;   /* of the owner's process */
+	uint32_t fabric;   /* 1: for other processes it is fabric_handle, else a descriptor */
+	struct cu_fabric_handle fabric_handle;
 };
 
 struct share_rank {

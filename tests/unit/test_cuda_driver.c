@@ -23,6 +23,7 @@ SAME(CU_POINTER_CONTEXT, CU_POINTER_ATTRIBUTE_CONTEXT);
 SAME(CU_POINTER_HANDLES, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
 SAME(CU_POINTER_POOL, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
 SAME(CU_HANDLE_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+SAME(CU_HANDLE_FABRIC, CU_MEM_HANDLE_TYPE_FABRIC);
 SAME(CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
 SAME(CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME(CU_TYPE_DEVICE, CU_MEMORYTYPE_DEVICE);
@@ -43,6 +44,7 @@ SAME(offsetof(struct cu_launch, stream), offsetof(CUlaunchConfig, hStream));
 SAME(offsetof(struct cu_launch, nattributes), offsetof(CUlaunchConfig, numAttrs));
 SAME(sizeof(struct cu_launch), sizeof(CUlaunchConfig));
 _Static_assert(sizeof(struct cu_ipc_handle) == sizeof(CUipcMemHandle), "handle");
+_Static_assert(sizeof(struct cu_fabric_handle) == sizeof(CUmemFabricHandle), "fabric handle");
 _Static_assert(sizeof(struct cu_access) == sizeof(CUmemAccessDesc), "access");
 _Static_assert(offsetof(struct cu_access, flags) == offsetof(CUmemAccessDesc, flags), "access");
 #endif

@@ -24,7 +24,7 @@ struct area {
 	enum kind kind;
 	uint64_t base, size, id, start, range; /* start, range: of the reservation */
 	int fd;				       /* a duplicate of the allocation's, which is the handle */
-	bool fd_allowed;
+	unsigned handles;		       /* kinds that it may be exported as */
 	void *ctx;
 };
 static struct {
@@ -76,7 +76,7 @@ static int fake_attributes(unsigned n, int *names, void **values, uint64_t p)
 		else if (names[i] == CU_POINTER_SIZE)
 			*(uint64_t *)values[i] = a->range;
 		else if (names[i] == CU_POINTER_HANDLES)
-			*(unsigned *)values[i] = a->fd_allowed;
+			*(unsigned *)values[i] = a->handles;
 		else if (names[i] == CU_POINTER_POOL)
 			*(void **)values[i] = a->kind == AREA_POOL ? &fake.pool_access : NULL;
 		else
@@ -195,7 +195,7 @@ static int fake_map(uint64_t p, size_t len, size_t offset, uint64_t handle, unsi
 				.size = len,
 				.start = range->base,
 				.range = range->size,
-				.fd_allowed = true,
+				.handles = CU_HANDLE_FD,
 				.fd = dup((int)handle) });
 	pthread_mutex_unlock(&fake.lock);
 	return 0;
@@ -227,15 +227,17 @@ static int fake_release(uint64_t handle)
 
 static int fake_export(void *out, uint64_t handle, int kind, unsigned long long flags)
 {
-	(void)kind, (void)flags;
-	*(int *)out = dup((int)handle);
+	(void)flags;
+	if (kind == CU_HANDLE_FABRIC)
+		snprintf(out, sizeof(struct cu_fabric_handle), "/proc/%d/fd/%d", (int)getpid(), dup((int)handle));
+	else
+		*(int *)out = dup((int)handle);
 	return 0;
 }
 
 static int fake_import(uint64_t *handle, void *from, int kind)
 {
-	(void)kind;
-	*handle = (uint64_t)dup((int)(intptr_t)from);
+	*handle = (uint64_t)(kind == CU_HANDLE_FABRIC ? open(from, O_RDWR) : dup((int)(intptr_t)from));
 	return 0;
 }
 
@@ -625,9 +627,10 @@ static void run_owner(struct world *w)
 			whole = get_whole(ctx_of(0), 4 * MB, (uint64_t)(uintptr_t)whole);
 			fake_unmap(range, 4 * MB);
 			map_new(range, 4 * MB);
+			area_at(range, false)->handles = step % 2 ? CU_HANDLE_FD : CU_HANDLE_FABRIC;
 		}
 	}
-	area_at(range, false)->fd_allowed = false;
+	area_at(range, false)->handles = 0;
 	assert_false(share_publish(s, (char *)(uintptr_t)range, MB, 20));
 	atomic_store(&w->step[0], STEPS + 1);
 	share_close(s);
