@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 #include "cuda/gpu_state.h"
+#include "cuda/mails.h"
 
 #define LL_DATA ((size_t)64 << 10)    /* largest message by ll */
 #define LL128_SHARE ((size_t)2 << 20) /* largest part of a message by ll128, if there is room */
@@ -321,11 +322,30 @@ enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *car
 	return TAUT_OK;
 }
 
+/* The ranks of this process find the same key. */
+static void join_mails(struct gpu *g, const struct gpu_card *cards)
+{
+	uint64_t key = 0;
+	int n = 0;
+
+	for (int r = 0; r < g->nranks; r++) {
+		if (cards[r].process != cards[g->rank].process)
+			continue;
+		key = key ? key : cards[r].mail;
+		n++;
+	}
+	if (n < 2)
+		return;
+	g->mails = key;
+	mails_join(key, n);
+}
+
 enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table)
 {
 	struct cu_ctx *old;
 	enum taut_status st;
 
+	join_mails(g, cards);
 	g->blocks = blocks_for(cards, g->nranks);
 	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
@@ -413,7 +433,9 @@ void gpu_close(struct gpu *g)
 	share_close(g->share);
 	unmap_peers(g);
 	host_mail_close(&g->host);
-	if (g->mail)
+	if (g->mails)
+		mails_leave(g->cu, g->mails, g->mail);
+	else if (g->mail)
 		g->cu->mem_free(g->mail);
 	if (g->epochs)
 		g->cu->mem_free(g->epochs);

@@ -26,6 +26,7 @@ struct gpu {
 	int blocks; /* that may run at once */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
+	uint64_t mails;			    /* key of mails.h; 0: no other rank in this process */
 	uint64_t counters;		    /* of messages */
 	uint64_t marks;			    /* of lanes, by way of host memory */
 	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
