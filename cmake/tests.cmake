@@ -113,10 +113,14 @@ foreach(file ${gpu_tests} ${CMAKE_SOURCE_DIR}/bench/gpu_peers.c)
 endforeach()
 
 # The same here, with a driver that has no GPUs: kernels as threads. GPUs do not address each other there, so what
-# they exchange goes by way of host memory. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...).
+# they exchange goes by way of host memory, or over sockets: with TAUT_SHM_DISABLE, and between what ranks take to be two
+# machines each. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...).
 function(fake program name ranks arguments)
 	separate_arguments(words UNIX_COMMAND "${arguments}")
-	add_test(NAME gpu/${program}_${name} COMMAND taut run -n ${ranks} $<TARGET_FILE:${program}> ${words})
+	if(name MATCHES "machines")
+		set(machines sh -c "TAUT_HOSTID=$((TAUT_RANK / 2)) exec \"$@\"" sh)
+	endif()
+	add_test(NAME gpu/${program}_${name} COMMAND taut run -n ${ranks} ${machines} $<TARGET_FILE:${program}> ${words})
 	set_tests_properties(gpu/${program}_${name} PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
 		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;${ARGN}")
 endfunction()
@@ -130,6 +134,10 @@ if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
 	fake(gpu_collectives host_more 5 "60 7")
 	fake(gpu_messages host 3 "24 3")
 	fake(gpu_messages alone 1 "24 3")
+	fake(gpu_collectives sockets 2 "300 5" TAUT_SHM_DISABLE=1)
+	fake(gpu_collectives machines 5 "60 7")
+	fake(gpu_messages sockets 2 "24 3" TAUT_SHM_DISABLE=1)
+	fake(gpu_messages machines 3 "24 3")
 	add_test(NAME gpu/gpu_failures_host COMMAND gpu_failures 10)
 	set_tests_properties(gpu/gpu_failures_host PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
 		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;FAKE_GPUS=2")

@@ -185,6 +185,8 @@ bool comm_same_machine(const struct taut_comm *comm, int peer);
 /* A connection that carries no messages: the other side takes it with comm_take_dialled(), which is -1 while it
  * is not there. */
 enum taut_status comm_dial_channel(struct taut_comm *comm, int peer, int channel, int *fd);
+/* The same by the wire that suits the peer; *@fd is in blocking mode. */
+enum taut_status comm_dial_plain(struct taut_comm *comm, int peer, int channel, int *fd);
 int comm_take_dialled(struct taut_comm *comm, const struct exec_link *link);
 void comm_links_cleanup(struct taut_comm *comm);
 
@@ -250,6 +252,10 @@ void comm_watch_close(struct taut_comm *comm);
 /* --- collectives.c --- */
 /* The communicator, type and root of a collective; @call is for the message. */
 enum taut_status op_check(const char *call, const struct op *op);
+
+/* --- far.c --- */
+/* Between ranks that share no memory: connections, and comm->gpu_table as this rank's copy of all mail. */
+enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards);
 
 /* --- run.c --- */
 enum taut_status op_submit(struct op *op, void *stream);

@@ -2,6 +2,7 @@
 /* Calls on GPU memory: told apart by their pointers, launched on the caller's CUDA stream. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 
 #include "base/log.h"
@@ -82,10 +83,6 @@ static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_ca
 	size_t len;
 	void *part;
 
-	if (comm->cfg.shm_disable)
-		return fail(TAUT_ERR_UNSUPPORTED,
-			    "GPUs that do not address each other without shared memory are not possible yet: unset "
-			    "TAUT_SHM_DISABLE, or set TAUT_DEVICE=host to use this group for host memory");
 	comm->gpu_table_len = gpu_host_bytes(comm->size);
 	st = comm_share(comm, &comm->gpu_table, comm->gpu_table_len);
 	if (st)
@@ -98,34 +95,52 @@ static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_ca
 	return st;
 }
 
+/* How the GPUs of a group exchange data; the same on all ranks. */
+enum way { WAY_PEERS, WAY_HOST, WAY_FAR };
+
+static enum taut_status find_way(enum way *out, struct taut_comm *comm, const struct gpu_card *cards)
+{
+	bool shares = !comm->cfg.shm_disable && strcasecmp(comm->cfg.wire, "tcp") != 0, all;
+	enum taut_status st;
+
+	*out = WAY_FAR;
+	if (!all_on_one_machine(comm))
+		return TAUT_OK;
+	st = agree_reach(&all, comm, cards);
+	if (!st)
+		*out = all ? WAY_PEERS : shares ? WAY_HOST : WAY_FAR;
+	return st;
+}
+
 static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *mine)
 {
-	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards));
+	static const char *const texts[] = { "", ", by way of host memory", ", over sockets" };
+	static enum taut_status (*const connects[])(
+		struct taut_comm *, const struct gpu_card *) = { connect_peers, connect_host, comm_gpu_connect_far };
+	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards)), card = *mine;
 	enum taut_status st = cards ? TAUT_OK : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
-	bool peers = true;
+	enum way way = WAY_PEERS;
 
+	card.node = comm->node_of[comm->rank];
 	if (!st)
-		st = boot_all_gather(comm->boot, mine, sizeof(*mine), cards);
+		st = boot_all_gather(comm->boot, &card, sizeof(card), cards);
 	if (!st && !comm->gpu)
 		st = fail(TAUT_ERR_ARG,
 			  "other ranks have a current CUDA context and rank %d has none: make a GPU "
 			  "current on every rank before the communicator is created, or on none, or "
 			  "set TAUT_DEVICE=host",
 			  comm->rank);
-	if (!st && !all_on_one_machine(comm))
-		st = fail(TAUT_ERR_UNSUPPORTED, "GPU memory between machines is not possible yet: set TAUT_DEVICE=host "
-						"to use this group for host memory");
 	if (!st)
 		st = comm_check_strict(&comm->cfg);
 	if (!st)
 		st = gpu_check_cards(comm->gpu, cards);
 	if (!st)
-		st = agree_reach(&peers, comm, cards);
+		st = find_way(&way, comm, cards);
 	if (!st)
-		st = (peers ? connect_peers : connect_host)(comm, cards);
+		st = connects[way](comm, cards);
 	if (!st)
 		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s", comm->name, comm->rank,
-			 mine->bus, gpu_bytes(comm->gpu) >> 20, peers ? "" : ", by way of host memory");
+			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way]);
 	mem_free(cards);
 	return st;
 }
@@ -219,9 +234,14 @@ static enum taut_status other_call(struct taut_comm *comm, int peer)
 enum taut_status comm_gpu_check(struct taut_comm *comm)
 {
 	struct gpu_odd odd;
-	int peer;
+	char why[160];
+	int peer = gpu_broken(comm->gpu, why, sizeof(why));
 	bool met = gpu_met_odd(comm->gpu, &odd);
 
+	if (peer >= 0)
+		return comm_failed(comm,
+				   fail(TAUT_ERR_NET, "the connection of GPU memory from rank %d on host %s broke: %s",
+					peer, boot_peer(comm->boot, peer)->host, why));
 	if (met && !is_other_call(&odd))
 		return comm_failed(comm, odd_message(comm, &odd));
 	if (met)

@@ -335,6 +335,15 @@ enum taut_status comm_dial_channel(struct taut_comm *comm, int peer, int channel
 	return dial(comm, &l, &wire_shm, 0, fd);
 }
 
+enum taut_status comm_dial_plain(struct taut_comm *comm, int peer, int channel, int *fd)
+{
+	struct exec_link l = { .peer = peer, .channel = channel };
+	const struct wire_ops *ops = choose_wire(comm, peer);
+	enum taut_status st = check_wire(comm, ops, peer);
+
+	return st ? st : dial(comm, &l, ops, 0, fd);
+}
+
 int comm_take_dialled(struct taut_comm *comm, const struct exec_link *l)
 {
 	struct dialled *d = find_dialled(comm, l, 0);

@@ -18,15 +18,6 @@
 #define LL128_BUDGET ((size_t)16 << 20)
 #define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
 #define PUSH_SLOT_MOST 4096	       /* what a warp moves in one go */
-#define HOST_LANES 32		       /* by way of host memory: pairs of blocks */
-#define HOST_SLOTS 4		       /* of a lane */
-#define HOST_SLOT_BYTES ((size_t)128 << 10)
-#define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
-
-static uint64_t up(uint64_t x, uint64_t to)
-{
-	return (x + to - 1) / to * to;
-}
 
 /* Bytes of a slot of a channel: the slots of all channels share the stage. */
 static uint32_t push_slot_for(int n)
@@ -55,19 +46,6 @@ static struct layout layout_for(int n)
 	l.push = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
 	l.messages = messages_layout(n, l.push + GPU_PUSH_BYTES);
 	l.bytes = l.messages.end;
-	return l;
-}
-
-/* By way of host memory. */
-static struct layout layout_for_host(int n)
-{
-	struct layout l = { .ll_bytes = 2 * LL_DATA };
-
-	l.ll = up((uint64_t)n * GPU_LINE, 4096);
-	l.host_lines = l.ll + 2 * (uint64_t)n * l.ll_bytes;
-	l.host_slots = l.host_lines + up((1 + HOST_LANES * (uint64_t)(n + 1)) * GPU_LINE, 4096);
-	l.messages = messages_layout(n, l.host_slots + HOST_LANES * HOST_SLOTS * HOST_SLOT_BYTES);
-	l.bytes = up(l.messages.end, (uint64_t)2 << 20);
 	return l;
 }
 
@@ -232,7 +210,7 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 	return err == CU_PEER_ENABLED ? CU_OK : err;
 }
 
-static void unmap_peers(struct gpu *g)
+void gpu_unmap_peers(struct gpu *g)
 {
 	for (int r = 0; r < g->nranks; r++)
 		if (g->opened[r])
@@ -280,8 +258,7 @@ bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
 	return linked;
 }
 
-/* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
-static int blocks_for(const struct gpu_card *cards, int n)
+int gpu_blocks_for(const struct gpu_card *cards, int n)
 {
 	int least = GPU_MAX_BLOCKS;
 
@@ -289,7 +266,7 @@ static int blocks_for(const struct gpu_card *cards, int n)
 		int shared = 0;
 
 		for (int s = 0; s < n; s++)
-			shared += !strcmp(cards[r].bus, cards[s].bus);
+			shared += cards[r].node == cards[s].node && !strcmp(cards[r].bus, cards[s].bus);
 		if (cards[r].sms / shared < least)
 			least = cards[r].sms / shared;
 	}
@@ -346,46 +323,10 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 	enum taut_status st;
 
 	join_mails(g, cards);
-	g->blocks = blocks_for(cards, g->nranks);
+	g->blocks = gpu_blocks_for(cards, g->nranks);
 	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
 	st = open_share(g, cards, table);
-	g->cu->ctx_pop(&old);
-	return st;
-}
-
-/* --- by way of host memory --- */
-size_t gpu_host_bytes(int nranks)
-{
-	return (size_t)nranks * layout_for_host(nranks).bytes;
-}
-
-void *gpu_host_part(const struct gpu *g, void *mem, size_t *len)
-{
-	*len = layout_for_host(g->nranks).bytes;
-	return (char *)mem + (size_t)g->rank * *len;
-}
-
-/* Its mail in GPU memory is not needed. */
-static void drop_mail(struct gpu *g)
-{
-	unmap_peers(g);
-	g->cu->mem_free(g->mail);
-	g->mail = 0;
-}
-
-enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem)
-{
-	struct cu_ctx *old;
-	enum taut_status st;
-
-	g->blocks = blocks_for(cards, g->nranks);
-	g->at = layout_for_host(g->nranks);
-	g->cu->ctx_push(g->ctx);
-	drop_mail(g);
-	st = host_mail_open(&g->host, g->cu, mem, gpu_host_bytes(g->nranks));
-	for (int r = 0; r < g->nranks; r++)
-		g->peer[r] = g->host.gpu + (uint64_t)r * g->at.bytes;
 	g->cu->ctx_pop(&old);
 	return st;
 }
@@ -422,16 +363,19 @@ bool gpu_met_odd(const struct gpu *g, struct gpu_odd *out)
 void gpu_close(struct gpu *g)
 {
 	struct cu_ctx *old;
+	bool stopped;
 
 	if (!g)
 		return;
+	stopped = g->words && __atomic_load_n(&g->words[WORD_STOP], __ATOMIC_ACQUIRE);
 	if (g->words)
 		gpu_stop(g);
 	g->cu->ctx_push(g->ctx);
 	if (g->called)
 		g->cu->ctx_sync(); /* the caller's streams may be gone */
+	tunnel_close(g->tunnel, !stopped);
 	share_close(g->share);
-	unmap_peers(g);
+	gpu_unmap_peers(g);
 	host_mail_close(&g->host);
 	if (g->mails)
 		mails_leave(g->cu, g->mails, g->mail);
@@ -513,7 +457,7 @@ static enum gpu_kernel choose(const struct gpu *g, const struct gpu_request *op,
 	bool all_reduce = op->coll == COLL_ALL_REDUCE || op->coll == COLL_BARRIER;
 
 	if (g->host.base)
-		return bytes <= HOST_LL_DATA ? KERNEL_LL : KERNEL_HOST;
+		return bytes <= HOST_LL_DATA && !g->tunnel ? KERNEL_LL : KERNEL_HOST;
 	if (bytes <= LL_DATA && (g->nranks <= 4 || bytes <= LL_DATA / 4))
 		return KERNEL_LL;
 	if (all_reduce && (g->nranks > 2 || bytes > (size_t)512 << 10)) {
@@ -549,9 +493,9 @@ static enum gpu_kernel lean(enum gpu_kernel k, const struct gpu *g, const struct
 
 static int host_lanes(const struct gpu *g)
 {
-	int fit = g->blocks / 2;
+	int fit = g->blocks / 2, most = (int)g->at.host_lanes;
 
-	return fit < 1 ? 1 : fit < HOST_LANES ? fit : HOST_LANES;
+	return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
 static unsigned clamp(size_t want, int most)
@@ -666,8 +610,9 @@ static void fill_host(struct gpu_host_args *a, const struct gpu *g)
 {
 	a->lines = g->at.host_lines;
 	a->slots = g->at.host_slots;
-	a->slot_bytes = HOST_SLOT_BYTES;
+	a->slot_bytes = g->at.host_slot_bytes;
 	a->nslots = HOST_SLOTS;
+	a->labels = g->tunnel != NULL;
 	a->marks = (uint64_t *)(uintptr_t)g->marks;
 }
 
@@ -723,6 +668,8 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 	if (!st)
 		st = (g->nranks > 1 ? launch : launch_alone)(g, op, bytes, stream);
 	g->cu->ctx_pop(&old);
+	if (g->tunnel)
+		tunnel_wake(g->tunnel);
 	return st;
 }
 
@@ -783,6 +730,8 @@ enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, voi
 	if (!st)
 		st = launch_messages(g, list, n, stream);
 	g->cu->ctx_pop(&old);
+	if (g->tunnel)
+		tunnel_wake(g->tunnel);
 	return st;
 }
 

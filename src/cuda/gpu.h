@@ -5,14 +5,16 @@
  *
  * Making one takes steps, with exchanges between them by the caller: gpu_open(); then, with the cards of all ranks,
  * gpu_reach(); then gpu_connect() if that went well on all ranks, else gpu_connect_host(): GPUs that do not address
- * each other exchange data in host memory. The context that is current at gpu_open() is the rank's from then on. Calls
- * are in order on the caller's stream and return at once; one thread at a time uses a gpu. */
+ * each other exchange data in host memory, or, where their ranks share none, over sockets: tunnel.h. The context that
+ * is current at gpu_open() is the rank's from then on. Calls are in order on the caller's stream and return at once;
+ * one thread at a time uses a gpu. */
 #ifndef CUDA_GPU_H
 #define CUDA_GPU_H
 
 #include "cuda/driver.h"
 #include "cuda/kernels/kernels.h"
 #include "cuda/messages.h"
+#include "cuda/tunnel.h"
 #include "sched/sched.h"
 
 struct gpu;
@@ -23,6 +25,7 @@ struct gpu_card {
 	int32_t device;		     /* its number in that process */
 	int32_t sms;		     /* multiprocessors */
 	int32_t shares;		     /* the handle is valid */
+	int32_t node;		     /* machine; set by the caller */
 	char bus[24];		     /* PCI address: ranks with the same share a GPU */
 	uint64_t process;	     /* differs between processes, of other containers too */
 	uint64_t ctx, mail;	     /* addresses in that process; mail 0: one rank alone needs none */
@@ -60,6 +63,12 @@ enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, v
 size_t gpu_host_bytes(int nranks);
 /* The part of @mem that is this rank's, so that it can be the first to touch it. */
 void *gpu_host_part(const struct gpu *g, void *mem, size_t *len);
+/* @mem: gpu_far_bytes() of zeroed memory of this rank. @t: threads, spin_ns and
+ * sockets, which are its own in any case. */
+enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t);
+size_t gpu_far_bytes(int nranks);
+/* The rank to which a connection broke, with why; -1: none did. */
+int gpu_broken(const struct gpu *g, char *why, size_t len);
 /* How far the calls of this rank have come. */
 struct gpu_progress {
 	uint32_t begun, ended;			 /* number of the last call */

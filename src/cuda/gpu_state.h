@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank holds of its GPU; for gpu.c and gpu_memory.c alone. */
+/* What a rank holds of its GPU; for gpu.c, gpu_host.c and gpu_memory.c alone. */
 #ifndef CUDA_GPU_STATE_H
 #define CUDA_GPU_STATE_H
 
@@ -8,10 +8,15 @@
 #include "cuda/module.h"
 #include "cuda/share.h"
 
+#define HOST_LANES 32		       /* by way of host memory: pairs of blocks */
+#define HOST_SLOTS 4		       /* of a lane */
+#define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
+
 /* Where things lie in the mail; the same on every rank. */
 struct layout {
 	uint64_t acks, posts, ll, ll128, stage, push, bytes;
 	uint64_t host_lines, host_slots;
+	uint32_t host_lanes, host_slot_bytes;
 	uint64_t ll_bytes, ll128_bytes; /* of an area */
 	uint32_t push_slot;
 	struct message_layout messages;
@@ -30,6 +35,7 @@ struct gpu {
 	uint64_t counters;		    /* of messages */
 	uint64_t marks;			    /* of lanes, by way of host memory */
 	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
+	struct tunnel *tunnel;		    /* that mail is this rank's alone */
 	struct share *share;		    /* NULL: one rank alone */
 	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
 	bool opened[GPU_MAX_RANKS];
@@ -44,5 +50,14 @@ struct gpu {
 };
 
 enum { WORD_STOP, WORD_TROUBLE, WORDS_ODD = 32, WORDS_LOOK = 64 };
+
+static inline uint64_t up(uint64_t x, uint64_t to)
+{
+	return (x + to - 1) / to * to;
+}
+
+/* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
+int gpu_blocks_for(const struct gpu_card *cards, int n);
+void gpu_unmap_peers(struct gpu *g);
 
 #endif

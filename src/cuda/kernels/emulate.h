@@ -11,23 +11,23 @@ extern "C" {
 #endif
 void emulate_block(unsigned index, unsigned count);
 
+/* F(name): the kernels that take gpu_direct_args, of a kind; those of sums. */
+#define GPU_FOR_DIRECT(F, kind) F(ll_##kind) F(ll128_##kind) F(ll128_two_##kind)
+#define GPU_FOR_DIRECT_SUMS(F, kind) F(ll_sum_##kind) F(ll_part_sum_##kind) F(ll128_sum_##kind) F(ll128_two_sum_##kind)
+
+#define DIRECT(name) void name(const struct gpu_direct_args a);
 #define EMULATED(kind)                                                                                                 \
-	void ll_##kind(const struct gpu_direct_args a);                                                                \
-	void ll128_##kind(const struct gpu_direct_args a);                                                             \
-	void ll128_two_##kind(const struct gpu_direct_args a);                                                         \
+	GPU_FOR_DIRECT(DIRECT, kind)                                                                                   \
 	void bulk_##kind(const struct gpu_bulk_args a);                                                                \
 	void host_##kind(const struct gpu_host_args a);
+#define EMULATED_SUMS(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
 GPU_FOR_KINDS(EMULATED)
-#undef EMULATED
-void ll_copy_GPU_U64(const struct gpu_direct_args a);
+GPU_FOR_SUM_KINDS(EMULATED_SUMS)
+DIRECT(ll_copy_GPU_U64)
 void messages(const struct gpu_messages_args a);
-#define EMULATED_SUM(kind)                                                                                             \
-	void ll_sum_##kind(const struct gpu_direct_args a);                                                            \
-	void ll_part_sum_##kind(const struct gpu_direct_args a);                                                       \
-	void ll128_sum_##kind(const struct gpu_direct_args a);                                                         \
-	void ll128_two_sum_##kind(const struct gpu_direct_args a);
-GPU_FOR_SUM_KINDS(EMULATED_SUM)
-#undef EMULATED_SUM
+#undef EMULATED_SUMS
+#undef EMULATED
+#undef DIRECT
 #ifdef __cplusplus
 }
 #endif

@@ -347,6 +347,26 @@ template <int K> DEVICE void write_item(const gpu_host_args &a, const walk &w, c
 	}
 }
 
+/* For those who carry the slot to its readers. */
+DEVICE void write_label(const gpu_host_args &a, const walk &w, const item &i)
+{
+	const gpu_direct_args &d = a.direct;
+	uint64_t *label = mark_line(a, d.call.rank, -1) + GPU_LABEL_AT(i.number % a.nslots);
+	uint64_t at = 0, len = i.bytes;
+	gpu_label form = GPU_LABEL_ALL;
+
+	if (i.second) {
+		part_of(&at, &len, d, i, d.call.rank);
+	} else if (w.two) {
+		form = GPU_LABEL_PARTS;
+	} else if (d.shape.scatters) {
+		form = GPU_LABEL_PIECES;
+		at = w.slice;
+	}
+	store_word(label, GPU_LABEL_PLACE(at, len));
+	store_word(label + 1, GPU_LABEL_FOR(form, d.shape.to));
+}
+
 template <int K> DEVICE void write_lane(const gpu_host_args &a, uint32_t epoch, shared_lane *s)
 {
 	const gpu_direct_args &d = a.direct;
@@ -361,6 +381,8 @@ template <int K> DEVICE void write_lane(const gpu_host_args &a, uint32_t epoch, 
 		write_item<K>(a, w, i);
 		block_sync();
 		if (thread_index() == 0) {
+			if (a.labels)
+				write_label(a, w, i);
 			store_word_release(mark_line(a, d.call.rank, -1), mark(epoch, i.number + 1));
 			store_word(own_mark(a, OWN_WRITTEN), mark(epoch, i.number + 1));
 		}

@@ -101,10 +101,23 @@ struct gpu_host_args {
 	struct gpu_direct_args direct;
 	uint64_t lines, slots;	     /* offsets in the mail */
 	uint32_t slot_bytes, nslots; /* of a lane: two blocks */
+	uint32_t labels;	     /* slots are carried to their readers */
 	uint64_t *marks;	     /* of this rank: one, and two for each lane */
 };
 
+/* What readers want of a slot, for those who carry it to them: two words from word GPU_LABEL_AT() of the line "written"
+ * of its lane. GPU_LABEL_ALL      len bytes from at on GPU_LABEL_PIECES   len bytes from p * at on go to rank p
+ *   GPU_LABEL_PARTS    of len bytes each rank gets its share, in whole lines */
+enum gpu_label { GPU_LABEL_ALL, GPU_LABEL_PIECES, GPU_LABEL_PARTS };
+#define GPU_LABEL_AT(slot) (1 + 2 * (slot))
+#define GPU_LABEL_PLACE(at, len) ((uint64_t)(len) << 32 | (uint32_t)(at))
+#define GPU_LABEL_FOR(form, to)                                                                                        \
+	((uint64_t)(uint32_t)((to) + 1) << 32 | (uint32_t)(form)) /* to: the one reader; -1: all */
+#define GPU_LABEL_FORM(word) ((enum gpu_label)(uint32_t)(word))
+#define GPU_LABEL_TO(word) ((int)((word) >> 32) - 1)
+
 /* --- messages between two ranks --- */
+#define GPU_TAIL_BYTES 10 /* word of a tail's line: bytes in each of the slots */
 #define GPU_MESSAGE_SLOTS 4
 #define GPU_MESSAGES_MOST 64	/* of a launch: its arguments are 4 KiB at most */
 #define GPU_UNITS_MOST 128	/* lanes of all flows of a launch */

@@ -304,7 +304,7 @@ DEVICE void choose(const gpu_messages_args &a, shared_units &s)
 }
 
 /* --- and after it has moved --- */
-DEVICE void publish(const gpu_messages_args &a, const unit &u)
+DEVICE void publish(const gpu_messages_args &a, const unit &u, uint64_t bytes)
 {
 	const gpu_flow &f = a.flow[u.flow];
 	const gpu_message &m = a.message[u.message];
@@ -315,6 +315,7 @@ DEVICE void publish(const gpu_messages_args &a, const unit &u)
 
 		store_word(head, m.bytes);
 		store_word(head + 1, m.word);
+		store_word(tail + GPU_TAIL_BYTES + u.count % GPU_MESSAGE_SLOTS, bytes);
 		store_word_release(tail, u.count + 1);
 	} else if (f.kind == GPU_FLOW_RECV) {
 		store_word_release(line_at(a, f.peer, a.call.rank, u.lane, LINE_HEAD), u.count + 1);
@@ -325,7 +326,7 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 {
 	unit &u = s.unit[s.step.unit];
 
-	publish(a, u);
+	publish(a, u, s.step.bytes);
 	u.count++;
 	u.at += s.step.bytes;
 	if (s.step.bytes < s.step.left)

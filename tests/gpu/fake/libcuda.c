@@ -42,22 +42,13 @@ struct kernel {
 	void (*messages)(const struct gpu_messages_args);
 };
 
+#define DIRECT(f) { #f, sizeof(struct gpu_direct_args), .direct = f },
 #define OF_KIND(kind)                                                                                                  \
-	{ "ll_" #kind, sizeof(struct gpu_direct_args), .direct = ll_##kind },                                          \
-		{ "ll128_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_##kind },                            \
-		{ "ll128_two_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_two_##kind },                    \
-		{ "bulk_" #kind, sizeof(struct gpu_bulk_args), .bulk = bulk_##kind },                                  \
+	GPU_FOR_DIRECT(DIRECT, kind){ "bulk_" #kind, sizeof(struct gpu_bulk_args), .bulk = bulk_##kind },              \
 		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },
-#define OF_SUM(kind)                                                                                                   \
-	{ "ll_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll_sum_##kind },                                  \
-		{ "ll_part_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll_part_sum_##kind },                \
-		{ "ll128_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_sum_##kind },                    \
-		{ "ll128_two_sum_" #kind, sizeof(struct gpu_direct_args), .direct = ll128_two_sum_##kind },
-static const struct kernel kernels[] = {
-	GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM){ "ll_copy_GPU_U64", sizeof(struct gpu_direct_args),
-							  .direct = ll_copy_GPU_U64 },
-	{ "messages", sizeof(struct gpu_messages_args), .messages = messages },
-};
+#define OF_SUM_KIND(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
+static const struct kernel kernels[] = { GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM_KIND) DIRECT(ll_copy_GPU_U64){
+	"messages", sizeof(struct gpu_messages_args), .messages = messages } };
 
 static void copy_within(const struct copy c)
 {
