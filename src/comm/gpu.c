@@ -63,6 +63,8 @@ static enum taut_status agree_reach(bool *all, struct taut_comm *comm, const str
 	*all = true;
 	for (int r = 0; r < comm->size && !st; r++)
 		*all = *all && votes[r];
+	if (!*all)
+		gpu_unreach(comm->gpu);
 	mem_free(votes);
 	return st;
 }

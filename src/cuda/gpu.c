@@ -210,14 +210,6 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 	return err == CU_PEER_ENABLED ? CU_OK : err;
 }
 
-void gpu_unmap_peers(struct gpu *g)
-{
-	for (int r = 0; r < g->nranks; r++)
-		if (g->opened[r])
-			g->cu->ipc_close(g->peer[r]);
-	memset(g->opened, 0, sizeof(g->opened));
-}
-
 bool gpu_reach(struct gpu *g, const struct gpu_card *cards)
 {
 	struct cu_ctx *old;
@@ -235,6 +227,18 @@ bool gpu_reach(struct gpu *g, const struct gpu_card *cards)
 	}
 	g->cu->ctx_pop(&old);
 	return !err;
+}
+
+void gpu_unreach(struct gpu *g)
+{
+	struct cu_ctx *old;
+
+	g->cu->ctx_push(g->ctx);
+	for (int r = 0; r < g->nranks; r++)
+		if (g->opened[r])
+			g->cu->ipc_close(g->peer[r]);
+	memset(g->opened, 0, sizeof(g->opened));
+	g->cu->ctx_pop(&old);
 }
 
 static bool is_linked(const struct gpu *g, const char *a, const char *b)
@@ -375,7 +379,7 @@ void gpu_close(struct gpu *g)
 		g->cu->ctx_sync(); /* the caller's streams may be gone */
 	tunnel_close(g->tunnel, !stopped);
 	share_close(g->share);
-	gpu_unmap_peers(g);
+	gpu_unreach(g);
 	host_mail_close(&g->host);
 	if (g->mails)
 		mails_leave(g->cu, g->mails, g->mail);

@@ -56,6 +56,8 @@ enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *car
 bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards);
 /* Maps the memory of all ranks; false, with a line in the log, when some cannot be. */
 bool gpu_reach(struct gpu *g, const struct gpu_card *cards);
+/* Lets go of it again, before any rank frees its own: for gpu_connect_host() and gpu_connect_far(). */
+void gpu_unreach(struct gpu *g);
 /* @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
 enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table);
 /* @mem: gpu_host_bytes() of zeroed memory that all ranks share, to outlive @g. */

@@ -3,8 +3,8 @@
 #include "cuda/gpu_state.h"
 
 #define HOST_SLOT_BYTES ((size_t)128 << 10)
-#define FAR_LANES 16 /* between ranks that share no memory */
-#define FAR_SLOT_MOST ((size_t)256 << 10)
+#define FAR_LANES 8 /* between ranks that share no memory */
+#define FAR_SLOT_MOST ((size_t)512 << 10)
 #define FAR_BUDGET ((uint64_t)64 << 20)
 
 /* By way of host memory: @l says how. */
@@ -52,7 +52,6 @@ void *gpu_host_part(const struct gpu *g, void *mem, size_t *len)
 /* Its mail in GPU memory is not needed. */
 static void drop_mail(struct gpu *g)
 {
-	gpu_unmap_peers(g);
 	g->cu->mem_free(g->mail);
 	g->mail = 0;
 }

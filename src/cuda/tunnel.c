@@ -216,12 +216,13 @@ static void send_item(struct sender *s, uint32_t lane, uint64_t mark)
 	struct tunnel *t = s->t;
 	uint32_t number = (uint32_t)mark - 1;
 	const uint64_t *label = mark_line(t, t->a.rank, lane, -1) + GPU_LABEL_AT(number % t->a.at.nslots);
+	uint64_t place = load(label), readers = load(label + 1); /* until the last reader has answered */
 	struct frame f = { .kind = FRAME_WRITTEN, .lane = lane, .word = mark };
 
 	for (int k = 1; k < t->a.nranks; k++) {
 		int p = (t->a.rank + k) % t->a.nranks;
 
-		if (wanted(t, &f, label[0], label[1], p))
+		if (wanted(t, &f, place, readers, p))
 			send_frame(s, p, &f, slot_of(t, t->a.rank, lane, number) + f.at, 0);
 	}
 }

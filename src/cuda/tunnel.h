@@ -17,7 +17,7 @@
 
 #include "cuda/messages.h"
 
-enum { TUNNEL_THREADS = 8 }; /* at most */
+enum { TUNNEL_THREADS = 4 }; /* at most */
 
 struct tunnel;
 
