@@ -2,10 +2,11 @@
 /* Where GPUs do not address each other: the mail of all ranks in host memory, shared, or carried over sockets. */
 #include "cuda/gpu_state.h"
 
-#define HOST_SLOT_BYTES ((size_t)128 << 10)
-#define FAR_LANES 8 /* between ranks that share no memory */
+#define HOST_SLOT_MOST ((size_t)128 << 10)
+#define HOST_BUDGET ((uint64_t)256 << 20) /* slots of all ranks */
+#define FAR_LANES 8			  /* between ranks that share no memory */
 #define FAR_SLOT_MOST ((size_t)512 << 10)
-#define FAR_BUDGET ((uint64_t)64 << 20)
+#define FAR_BUDGET ((uint64_t)64 << 20) /* of all ranks, in the memory of each */
 
 /* By way of host memory: @l says how. */
 static struct layout lay_out_host(struct layout l, int n)
@@ -18,22 +19,27 @@ static struct layout lay_out_host(struct layout l, int n)
 	return l;
 }
 
+static uint32_t slot_bytes(uint64_t budget, int n, uint32_t lanes, size_t most)
+{
+	uint64_t slot = budget / (uint64_t)n / lanes / HOST_SLOTS / 4096 * 4096;
+
+	return (uint32_t)(slot < most ? slot : most);
+}
+
 static struct layout layout_for_host(int n)
 {
-	struct layout l = { .ll_bytes = 2 * HOST_LL_DATA,
-			    .host_lanes = HOST_LANES,
-			    .host_slot_bytes = HOST_SLOT_BYTES };
+	struct layout l = { .ll_bytes = 2 * HOST_LL_DATA, .host_lanes = HOST_LANES };
 
+	l.host_slot_bytes = slot_bytes(HOST_BUDGET, n, HOST_LANES, HOST_SLOT_MOST);
 	return lay_out_host(l, n);
 }
 
 /* Each rank has the mail of all. */
 static struct layout layout_for_far(int n)
 {
-	uint64_t slot = FAR_BUDGET / (uint64_t)n / FAR_LANES / HOST_SLOTS / 4096 * 4096;
 	struct layout l = { .host_lanes = FAR_LANES };
 
-	l.host_slot_bytes = (uint32_t)(slot < FAR_SLOT_MOST ? slot : FAR_SLOT_MOST);
+	l.host_slot_bytes = slot_bytes(FAR_BUDGET, n, FAR_LANES, FAR_SLOT_MOST);
 	return lay_out_host(l, n);
 }
 
