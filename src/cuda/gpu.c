@@ -18,6 +18,7 @@
 #define LL128_BUDGET ((size_t)16 << 20)
 #define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
 #define PUSH_SLOT_MOST 4096	       /* what a warp moves in one go */
+#define SHORT_MOST (128u << 10)	       /* largest short message between two ranks */
 
 /* Bytes of a slot of a channel: the slots of all channels share the stage. */
 static uint32_t push_slot_for(int n)
@@ -44,7 +45,7 @@ static struct layout layout_for(int n)
 	l.stage = l.ll128 + areas * l.ll128_bytes;
 	l.push_slot = push_slot_for(n);
 	l.push = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
-	l.messages = messages_layout(n, l.push + GPU_PUSH_BYTES);
+	l.messages = messages_layout(n, l.push + GPU_PUSH_BYTES, SHORT_MOST);
 	l.bytes = l.messages.end;
 	return l;
 }
@@ -71,7 +72,7 @@ static enum taut_status alloc_zeroed(uint64_t *out, struct gpu *g, size_t len, c
 
 static size_t counters_bytes(const struct gpu *g)
 {
-	return messages_counters(g->nranks, g->at.messages.lanes) * sizeof(uint64_t);
+	return messages_counters(g->nranks, &g->at.messages).all * sizeof(uint64_t);
 }
 
 static enum taut_status alloc_device(struct gpu *g)
@@ -262,7 +263,7 @@ bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
 	return linked;
 }
 
-int gpu_blocks_for(const struct gpu_card *cards, int n)
+static int blocks_for(const struct gpu_card *cards, int n)
 {
 	int least = GPU_MAX_BLOCKS;
 
@@ -275,6 +276,12 @@ int gpu_blocks_for(const struct gpu_card *cards, int n)
 			least = cards[r].sms / shared;
 	}
 	return least < 1 ? 1 : least;
+}
+
+void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards)
+{
+	g->blocks = blocks_for(cards, g->nranks);
+	messages_limit(&g->at.messages, g->nranks, g->blocks);
 }
 
 static enum taut_status open_share(struct gpu *g, const struct gpu_card *cards, void *table)
@@ -327,7 +334,7 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 	enum taut_status st;
 
 	join_mails(g, cards);
-	g->blocks = gpu_blocks_for(cards, g->nranks);
+	gpu_set_blocks(g, cards);
 	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
 	st = open_share(g, cards, table);
@@ -680,12 +687,7 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 /* --- messages --- */
 static enum taut_status launch_messages(struct gpu *g, struct message *list, size_t n, void *stream)
 {
-	struct gpu_messages_args a = { .lines = g->at.messages.lines,
-				       .slots = g->at.messages.slots,
-				       .slot_bytes = g->at.messages.slot_bytes,
-				       .lanes = g->at.messages.lanes,
-				       .counters = (uint64_t *)(uintptr_t)g->counters,
-				       .odd = g->odd,
+	struct gpu_messages_args a = { .odd = g->odd,
 				       .maps = (const uint64_t *)(uintptr_t)g->maps,
 				       .ready = (const uint32_t *)(uintptr_t)g->ready };
 	enum taut_status st = TAUT_OK;
@@ -695,15 +697,14 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 	if (g->nranks == 1)
 		return st;
 	fill_call(&a.call, g, 0);
+	messages_begin(&a, g->nranks, &g->at.messages, (uint64_t *)(uintptr_t)g->counters);
 	for (size_t at = 0; at < n && !st;) {
-		size_t longest = 0, k = messages_fill(&a, list + at, n - at);
+		struct message_grid m;
 
-		for (size_t i = at; i < at + k; i++)
-			longest = list[i].bytes > longest ? list[i].bytes : longest;
-		at += k;
-		st = gpu_module_launch(
-			g->module, g->cu, g->module->messages,
-			(struct gpu_grid){ clamp(a.nunits, g->blocks), longest > 4096 ? 512 : 128, true }, &a, stream);
+		at += messages_fill(&a, list + at, n - at);
+		m = messages_grid(&a, (unsigned)g->blocks);
+		st = gpu_module_launch(g->module, g->cu, a.nunits ? g->module->messages : g->module->messages_short,
+				       (struct gpu_grid){ m.blocks, m.threads, true }, &a, stream);
 	}
 	return st;
 }

@@ -4,17 +4,19 @@
 
 #define HOST_SLOT_MOST ((size_t)128 << 10)
 #define HOST_BUDGET ((uint64_t)256 << 20) /* slots of all ranks */
+#define HOST_SHORT_MOST (4u << 10)	  /* largest short message between two ranks */
 #define FAR_LANES 8			  /* between ranks that share no memory */
 #define FAR_SLOT_MOST ((size_t)512 << 10)
 #define FAR_BUDGET ((uint64_t)64 << 20) /* of all ranks, in the memory of each */
 
 /* By way of host memory: @l says how. */
-static struct layout lay_out_host(struct layout l, int n)
+static struct layout lay_out_host(struct layout l, int n, uint32_t short_most)
 {
 	l.ll = up((uint64_t)n * GPU_LINE, 4096);
 	l.host_lines = l.ll + 2 * (uint64_t)n * l.ll_bytes;
 	l.host_slots = l.host_lines + up((1 + l.host_lanes * (uint64_t)(n + 1)) * GPU_LINE, 4096);
-	l.messages = messages_layout(n, l.host_slots + (uint64_t)l.host_lanes * HOST_SLOTS * l.host_slot_bytes);
+	l.messages =
+		messages_layout(n, l.host_slots + (uint64_t)l.host_lanes * HOST_SLOTS * l.host_slot_bytes, short_most);
 	l.bytes = up(l.messages.end, (uint64_t)2 << 20);
 	return l;
 }
@@ -31,7 +33,7 @@ static struct layout layout_for_host(int n)
 	struct layout l = { .ll_bytes = 2 * HOST_LL_DATA, .host_lanes = HOST_LANES };
 
 	l.host_slot_bytes = slot_bytes(HOST_BUDGET, n, HOST_LANES, HOST_SLOT_MOST);
-	return lay_out_host(l, n);
+	return lay_out_host(l, n, HOST_SHORT_MOST);
 }
 
 /* Each rank has the mail of all. */
@@ -40,7 +42,7 @@ static struct layout layout_for_far(int n)
 	struct layout l = { .host_lanes = FAR_LANES };
 
 	l.host_slot_bytes = slot_bytes(FAR_BUDGET, n, FAR_LANES, FAR_SLOT_MOST);
-	return lay_out_host(l, n);
+	return lay_out_host(l, n, 0); /* the tunnel carries lines and slots alone */
 }
 
 /* --- by way of host memory --- */
@@ -67,8 +69,8 @@ static enum taut_status use_host_mail(struct gpu *g, const struct gpu_card *card
 	struct cu_ctx *old;
 	enum taut_status st;
 
-	g->blocks = gpu_blocks_for(cards, g->nranks);
 	g->at = at;
+	gpu_set_blocks(g, cards);
 	g->cu->ctx_push(g->ctx);
 	drop_mail(g);
 	st = host_mail_open(&g->host, g->cu, mem, (size_t)g->nranks * at.bytes);

@@ -57,6 +57,6 @@ static inline uint64_t up(uint64_t x, uint64_t to)
 }
 
 /* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
-int gpu_blocks_for(const struct gpu_card *cards, int n);
+void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards);
 
 #endif

@@ -63,6 +63,8 @@ static enum taut_status find_all(struct gpu_module *m, const struct cuda_driver 
 {
 	enum taut_status st = find_one(&m->messages, m, cu, "messages");
 
+	if (!st)
+		st = find_one(&m->messages_short, m, cu, "messages_short");
 	for (int k = 0; k < KERNELS_COUNT; k++) {
 		for (int i = 0; i < GPU_KINDS && !st; i++) {
 			char name[64];

@@ -29,7 +29,7 @@ struct gpu_module {
 	int nimages;
 	struct cu_module *images[GPU_IMAGES];
 	struct cu_function *f[KERNELS_COUNT][GPU_KINDS]; /* NULL: no such kernel for the kind */
-	struct cu_function *messages;
+	struct cu_function *messages, *messages_short;
 	bool early; /* kernels wait for the one before by themselves, and so may be launched before it is over */
 };
 

@@ -10,7 +10,8 @@
 #include "cuda/messages.h"
 #include "unit.h"
 
-enum { RANKS = 5, BLOCKS = 3, SLOT = 2048, MOST = 200, GUARD = 32 };
+/* Blocks: of long messages. */
+enum { RANKS = 5, BLOCKS = 3, SLOT = 2048, MOST = 200, GUARD = 32, SHORT_LANES = 3, SHORT_MOST = 12000, WARPS = 256 };
 
 struct world {
 	int n;
@@ -29,18 +30,20 @@ static unsigned rnd(unsigned n)
 	return (seed >> 8) % n;
 }
 
-static struct world *world_create(int n)
+static struct world *world_create(int n, uint32_t short_lanes)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
 	w->n = n;
-	w->at = messages_layout(n, 4096);
+	w->at = messages_layout(n, 4096, SHORT_MOST);
+	w->at.slot_bytes = SLOT;
+	w->at.short_lanes = short_lanes;
 	for (int r = 0; r < n; r++) {
 		size_t len = (w->at.end + 4095) / 4096 * 4096;
 
 		w->mail[r] = aligned_alloc(4096, len);
 		memset(w->mail[r], 0, len);
-		w->counters[r] = calloc(messages_counters(n, w->at.lanes), sizeof(uint64_t));
+		w->counters[r] = calloc(messages_counters(n, &w->at).all, sizeof(uint64_t));
 	}
 	return w;
 }
@@ -74,16 +77,22 @@ static void *run_block(void *p)
 	struct block *b = p;
 
 	emulate_block(b->index, b->count);
-	messages(*b->args);
+	if (b->args->long_blocks)
+		messages(*b->args);
+	else
+		messages_short(*b->args);
 	return NULL;
 }
 
-static void launch(const struct gpu_messages_args *a)
+static void launch(struct gpu_messages_args *a)
 {
-	unsigned count = a->nunits < BLOCKS ? a->nunits : BLOCKS;
-	struct block b[BLOCKS];
-	pthread_t t[BLOCKS];
+	struct block b[BLOCKS + WARPS];
+	pthread_t t[BLOCKS + WARPS];
+	unsigned count;
 
+	a->long_blocks = a->nunits < BLOCKS ? a->nunits : BLOCKS;
+	count = a->long_blocks + a->nwarps;
+	assert_true(count <= BLOCKS + WARPS);
 	for (unsigned i = 0; i < count; i++) {
 		b[i] = (struct block){ a, i, count };
 		pthread_create(&t[i], NULL, run_block, &b[i]);
@@ -95,15 +104,9 @@ static void launch(const struct gpu_messages_args *a)
 static void run_list(struct group *g, struct message *list, size_t n)
 {
 	struct world *w = g->w;
-	struct gpu_messages_args a = { .lines = w->at.lines,
-				       .slots = w->at.slots,
-				       .slot_bytes = SLOT,
-				       .lanes = w->at.lanes,
-				       .counters = w->counters[g->rank],
-				       .odd = &w->odd[g->rank],
-				       .maps = w->maps,
-				       .ready = w->ready };
+	struct gpu_messages_args a = { .odd = &w->odd[g->rank], .maps = w->maps, .ready = w->ready };
 
+	messages_begin(&a, w->n, &w->at, w->counters[g->rank]);
 	a.call = (struct gpu_call){ .rank = g->rank, .nranks = w->n, .stop = &w->stop };
 	for (int r = 0; r < w->n; r++)
 		a.call.mail[r] = w->mail[r];
@@ -164,6 +167,8 @@ static size_t draw_bytes(void)
 {
 	static const unsigned most[] = { 1, 9, 200, 5 * SLOT, 40000, 200000, 900000 };
 
+	if (!rnd(8))
+		return SHORT_MOST - 1 + rnd(3);
 	return rnd(most[rnd(7)]);
 }
 
@@ -243,17 +248,44 @@ static void messages_of_any_pattern_arrive_whole_and_in_order(void **state)
 {
 	(void)state;
 	for (int n = 2; n <= RANKS; n++) {
-		struct world *w = world_create(n);
+		for (uint32_t lanes = 0; lanes <= SHORT_LANES; lanes++) {
+			struct world *w = world_create(n, lanes);
 
-		for (int round = 0; round < 30; round++)
-			run_round(w, round, rnd(3) == 0, 1 + (int)rnd(12));
-		world_free(w);
+			for (int round = 0; round < 12; round++)
+				run_round(w, round, rnd(3) == 0, 1 + (int)rnd(12));
+			world_free(w);
+		}
 	}
+}
+
+/* More than the slots of a lane hold, by a sender that makes its calls one by one. */
+static void many_short_messages_follow_each_other(void **state)
+{
+	enum { COUNT = 60 };
+	struct world *w = world_create(2, SHORT_LANES);
+	static uint32_t in[3][COUNT], out[3][COUNT];
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		struct group *g = groups_create(w);
+
+		for (unsigned i = 0; i < COUNT; i++) {
+			in[round][i] = rnd(1000000);
+			add(&g[0], GPU_FLOW_SEND, 1, &in[round][i], 4, 1);
+			add(&g[1], GPU_FLOW_RECV, 0, &out[round][i], 4, 1);
+		}
+		g[0].one_by_one = round != 1;
+		g[1].one_by_one = round != 0;
+		run_all(g, 2);
+		free(g);
+	}
+	assert_memory_equal(in, out, sizeof(in));
+	world_free(w);
 }
 
 static void more_messages_than_a_launch_takes_go_in_several(void **state)
 {
-	struct world *w = world_create(3);
+	struct world *w = world_create(3, SHORT_LANES);
 	struct group *g = groups_create(w);
 	static uint64_t in[3][3][30], out[3][3][30];
 
@@ -277,7 +309,7 @@ static void more_messages_than_a_launch_takes_go_in_several(void **state)
 /* What rank 0 sends is not what rank 1 waits for. */
 static struct gpu_odd meet(size_t sent, int sent_tag, size_t wanted, int wanted_tag)
 {
-	struct world *w = world_create(2);
+	struct world *w = world_create(2, SHORT_LANES);
 	struct group *g = groups_create(w);
 	char *in = calloc(1, sent + 1), *out = calloc(1, wanted + 1);
 	struct gpu_odd odd;
@@ -314,6 +346,46 @@ static void a_message_of_another_length_is_told(void **state)
 	assert_int_equal(odd.want_bytes, 8);
 }
 
+/* Message @at of @count is @sent bytes at rank 0 and @wanted at rank 1, all others are alike. */
+static struct gpu_odd meet_among(int count, int at, size_t sent, size_t wanted, bool one_by_one)
+{
+	static char in[MOST / 10][400000], out[MOST / 10][400000];
+	struct world *w = world_create(2, SHORT_LANES);
+	struct group *g = groups_create(w);
+	struct gpu_odd odd;
+
+	for (int i = 0; i < count; i++) {
+		static const size_t lengths[] = { 8, 20000, 300000, 5000 };
+		size_t both = lengths[rnd(4)];
+
+		add(&g[0], GPU_FLOW_SEND, 1, in[i], i == at ? sent : both, 3);
+		add(&g[1], GPU_FLOW_RECV, 0, out[i], i == at ? wanted : both, 3);
+	}
+	g[1].one_by_one = one_by_one;
+	run_all(g, 2);
+	odd = w->odd[1];
+	assert_int_equal(w->odd[0].set, 0);
+	free(g);
+	world_free(w);
+	return odd;
+}
+
+static void a_long_message_for_a_short_one_is_told_among_others(void **state)
+{
+	static const size_t lengths[] = { 0, 8, SHORT_MOST, SHORT_MOST + 1, 50000, GPU_DIRECT_LEAST, 400000 };
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		size_t sent = lengths[rnd(7)], wanted = lengths[rnd(7)];
+		int count = 1 + (int)rnd(MOST / 10);
+		struct gpu_odd odd = meet_among(count, (int)rnd((unsigned)count), sent, wanted, rnd(2));
+
+		assert_int_equal(odd.set, sent != wanted);
+		assert_int_equal(odd.bytes, odd.set ? sent : 0);
+		assert_int_equal(odd.want_bytes, odd.set ? wanted : 0);
+	}
+}
+
 static void a_message_of_another_tag_is_told(void **state)
 {
 	struct gpu_odd odd = meet(40, 3, 40, 4);
@@ -335,7 +407,7 @@ static void a_block_of_a_collective_is_for_the_same_collective_alone(void **stat
 
 static void a_kernel_that_waits_ends_when_told_to(void **state)
 {
-	struct world *w = world_create(2);
+	struct world *w = world_create(2, SHORT_LANES);
 	struct group *g = groups_create(w);
 	static char buf[2][100000];
 
@@ -374,11 +446,55 @@ static void the_mail_of_eight_ranks_stays_small(void **state)
 {
 	(void)state;
 	for (int n = 1; n <= GPU_MAX_RANKS; n++) {
-		struct message_layout l = messages_layout(n, 0);
+		struct message_layout l = messages_layout(n, 0, 128 << 10);
 
 		assert_true(l.end <= (uint64_t)5 << 20);
 		assert_true(n == 1 || l.slot_bytes >= 8192);
+		assert_true(n == 1 || l.short_most >= 4096);
+		assert_true(n == 1 || n > 8 || l.short_most >= 65536);
 		assert_true((2 * (uint32_t)n - 1) * l.lanes <= GPU_UNITS_MOST);
+	}
+}
+
+/* Messages to and from all, of @bytes; those to rank 0 are of @other. */
+static struct gpu_messages_args *fill(int n, int blocks, size_t bytes, size_t other)
+{
+	struct gpu_messages_args *a = calloc(1, sizeof(*a));
+	struct message_layout l = messages_layout(n, 0, 128 << 10);
+	struct message list[2 * GPU_MAX_RANKS] = { 0 };
+	size_t count = 0;
+
+	messages_limit(&l, n, blocks);
+	messages_begin(a, n, &l, NULL);
+	for (int r = 0; r < n - 1; r++) {
+		struct message m = { .bytes = r ? bytes : other, .peer = r, .kind = GPU_FLOW_SEND };
+
+		list[count++] = m;
+		m.kind = GPU_FLOW_RECV;
+		list[count++] = m;
+	}
+	assert_int_equal(messages_order(list, &count, n - 1, n), TAUT_OK);
+	messages_fill(a, list, count);
+	return a;
+}
+
+static void every_lane_of_short_messages_has_a_warp(void **state)
+{
+	static const size_t lengths[] = { 8, 4096, 1 << 20 };
+
+	(void)state;
+	for (int n = 2; n <= GPU_MAX_RANKS; n++) {
+		for (int i = 0; i < 9; i++) {
+			int blocks = n % 7 == 2 ? GPU_MAX_BLOCKS : 1 + (int)rnd(GPU_MAX_BLOCKS);
+			struct gpu_messages_args *a = fill(n, blocks, lengths[i % 3], lengths[i / 3]);
+			struct message_grid g = messages_grid(a, (unsigned)blocks);
+
+			assert_true(g.blocks >= 1 && g.blocks <= (unsigned)blocks && g.threads <= 512);
+			assert_true(!a->nunits == !a->long_blocks);
+			assert_true((g.blocks - a->long_blocks) * (g.threads / 32) >= a->nwarps);
+			assert_true(blocks / 2 * 16 < 2 * n - 1 || a->short_lanes);
+			free(a);
+		}
 	}
 }
 
@@ -386,13 +502,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_of_any_pattern_arrive_whole_and_in_order),
+		cmocka_unit_test(many_short_messages_follow_each_other),
 		cmocka_unit_test(more_messages_than_a_launch_takes_go_in_several),
 		cmocka_unit_test(a_message_of_another_length_is_told),
+		cmocka_unit_test(a_long_message_for_a_short_one_is_told_among_others),
 		cmocka_unit_test(a_message_of_another_tag_is_told),
 		cmocka_unit_test(a_block_of_a_collective_is_for_the_same_collective_alone),
 		cmocka_unit_test(a_kernel_that_waits_ends_when_told_to),
 		cmocka_unit_test(what_a_rank_sends_itself_and_receives_must_agree),
 		cmocka_unit_test(the_mail_of_eight_ranks_stays_small),
+		cmocka_unit_test(every_lane_of_short_messages_has_a_warp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

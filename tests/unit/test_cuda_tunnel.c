@@ -42,7 +42,7 @@ static struct tunnel_layout lay_out(void)
 	struct tunnel_layout l = { .lines = LINES_AT, .lanes = LANES, .nslots = SLOTS, .slot_bytes = SLOT };
 
 	l.slots = l.lines + 4096;
-	l.messages = messages_layout(RANKS, l.slots + LANES * SLOTS * SLOT);
+	l.messages = messages_layout(RANKS, l.slots + LANES * SLOTS * SLOT, 0);
 	l.bytes = (l.messages.end + 4095) / 4096 * 4096;
 	return l;
 }
@@ -93,7 +93,7 @@ static struct world *world_create(void)
 
 		x->mem = aligned_alloc(4096, RANKS * w->at.bytes);
 		memset(x->mem, 0, RANKS * w->at.bytes);
-		x->counters = calloc(messages_counters(RANKS, w->at.messages.lanes), sizeof(uint64_t));
+		x->counters = calloc(messages_counters(RANKS, &w->at.messages).all, sizeof(uint64_t));
 		x->a = calloc(RANKS * MOST, sizeof(float));
 		x->b = calloc(RANKS * MOST, sizeof(float));
 		open_rank(w, r);
@@ -249,16 +249,12 @@ static void *run_ring(void *p)
 		{ .buf = x->a, .bytes = g->bytes, .peer = next, .tag = 1, .kind = GPU_FLOW_SEND },
 		{ .buf = x->b, .bytes = g->bytes, .peer = before, .tag = 1, .kind = GPU_FLOW_RECV },
 	};
-	struct gpu_messages_args a = { .lines = g->w->at.messages.lines,
-				       .slots = g->w->at.messages.slots,
-				       .slot_bytes = g->w->at.messages.slot_bytes,
-				       .lanes = g->w->at.messages.lanes,
-				       .counters = x->counters,
-				       .odd = &x->odd };
+	struct gpu_messages_args a = { .odd = &x->odd, .long_blocks = 2 };
 	struct block b[2];
 	size_t n = 2;
 
 	fill_call(&a.call, g->w, g->rank);
+	messages_begin(&a, RANKS, &g->w->at.messages, x->counters);
 	messages_order(list, &n, g->rank, RANKS);
 	messages_fill(&a, list, n);
 	for (unsigned i = 0; i < 2; i++) {

@@ -24,7 +24,9 @@ void emulate_block(unsigned index, unsigned count);
 GPU_FOR_KINDS(EMULATED)
 GPU_FOR_SUM_KINDS(EMULATED_SUMS)
 DIRECT(ll_copy_GPU_U64)
+/* Blocks: a.long_blocks + a.nwarps. */
 void messages(const struct gpu_messages_args a);
+void messages_short(const struct gpu_messages_args a);
 #undef EMULATED_SUMS
 #undef EMULATED
 #undef DIRECT

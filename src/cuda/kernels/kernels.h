@@ -128,6 +128,20 @@ enum gpu_label { GPU_LABEL_ALL, GPU_LABEL_PIECES, GPU_LABEL_PARTS };
 	 : (bytes) / GPU_LANE_LEAST < (most) ? (uint32_t)((bytes) / GPU_LANE_LEAST)                                    \
 					     : (uint32_t)(most))
 
+/* Short messages go by themselves: 16 bytes for 8 of data and two flags, in lanes of their own, each a warp's. */
+#define GPU_SHORT_LANES 64
+#define GPU_SHORT_SLOTS 8			    /* of a lane; a power of two */
+#define GPU_SHORT_ROWS 4			    /* of a slot: a word for each thread of the warp */
+#define GPU_SHORT_HEADER (GPU_SHORT_ROWS * 32 * 16) /* behind the rows, a line */
+#define GPU_SHORT_SLOT_BYTES (GPU_SHORT_HEADER + GPU_LINE)
+#define GPU_SHORT_WARPS 16	  /* of a block, at most */
+#define GPU_SHORT_LANE_LEAST 512u /* bytes of a message that a lane is worth */
+#define GPU_SHORT_LANE_MOST 4096u /* the longest short message has at most so many for each lane */
+#define GPU_SHORT_LANES_OF(bytes, most)                                                                                \
+	((uint32_t)(bytes) <= GPU_SHORT_LANE_LEAST		 ? 1u                                                  \
+	 : ((uint32_t)(bytes)-1) / GPU_SHORT_LANE_LEAST < (most) ? ((uint32_t)(bytes)-1) / GPU_SHORT_LANE_LEAST + 1    \
+								 : (uint32_t)(most))
+
 struct gpu_message {
 	char *buf;
 	uint64_t bytes;
@@ -144,12 +158,15 @@ struct gpu_message {
 
 enum gpu_flow_kind { GPU_FLOW_SEND, GPU_FLOW_RECV, GPU_FLOW_COPY };
 
-/* The messages of a launch from, or to, one rank, in their order. */
+/* The messages of a launch from, or to, one rank, in their order: the long ones or the short ones. */
 struct gpu_flow {
 	uint8_t kind, peer, lanes; /* lanes: of the longest */
 	uint8_t first, count;	   /* in message[] */
-	uint8_t unit;		   /* number of its first lane among all */
+	uint8_t total;		   /* long and short ones */
+	uint16_t unit;		   /* number of its first lane among all of its path */
 };
+
+enum gpu_path { GPU_PATH_LONG, GPU_PATH_SHORT, GPU_PATHS };
 
 /* What a receive met instead of its message; host memory. */
 struct gpu_odd {
@@ -161,7 +178,7 @@ struct gpu_odd {
 enum gpu_counter {
 	GPU_COUNTER_ODD, /* 1: somebody writes odd */
 	GPU_COUNTER_BEGUN,
-	GPU_COUNTER_ENDED, /* blocks of launches */
+	GPU_COUNTER_ENDED, /* blocks of long messages, flows of short ones */
 	GPU_COUNTERS
 };
 
@@ -169,14 +186,22 @@ struct gpu_messages_args {
 	struct gpu_call call;
 	uint64_t lines, slots; /* offsets in the mail */
 	uint32_t slot_bytes;
-	uint32_t lanes;	      /* of an ordered pair of ranks */
-	uint64_t *counters;   /* of this rank: [2][nranks][lanes] slots sent and taken, and enum gpu_counter */
-	const uint64_t *maps; /* as in gpu_bulk_args */
+	uint32_t lanes;		  /* of an ordered pair of ranks */
+	uint64_t *counters;	  /* of this rank: [2][nranks][lanes] slots taken and sent, and enum gpu_counter */
+	uint64_t credits, shorts; /* offsets in the mail: slots taken, and slots, of short messages */
+	uint32_t short_lanes;	  /* of an ordered pair of ranks; 0: all messages are long */
+	uint32_t short_most;	  /* bytes of a short message */
+	uint64_t *short_counters; /* of this rank: [2][nranks][short_lanes] slots taken and sent */
+	uint64_t *numbers;	  /* [GPU_PATHS][2][nranks]: messages taken and sent, as each path keeps it */
+	const uint64_t *maps;	  /* as in gpu_bulk_args */
 	const uint32_t *ready;
 	struct gpu_odd *odd;
-	uint32_t nflows, nunits;
+	uint32_t nflows, nunits; /* of long messages */
+	uint32_t nshort, nwarps; /* flows of short messages, behind the long ones, and lanes */
+	uint32_t long_blocks;	 /* the blocks after these have the short ones */
 	struct gpu_message message[GPU_MESSAGES_MOST];
 	struct gpu_flow flow[GPU_MESSAGES_MOST];
+	uint8_t number[GPU_MESSAGES_MOST]; /* of each message, among those of the launch from or to that rank */
 };
 
 #endif

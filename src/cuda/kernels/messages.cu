@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between two ranks, any number at once. What rank s sends to rank r goes through lanes in r's
- * mail: queues of GPU_MESSAGE_SLOTS slots. A message is cut over as many lanes as its length is worth,
+/* Messages between two ranks, any number at once. Short ones: short.cuh. A long one of rank s to rank r goes through
+ * lanes in r's mail: queues of GPU_MESSAGE_SLOTS slots. A message is cut over as many lanes as its length is worth,
  * each share into slots. Where the next share of a lane begins follows from the lengths alone, so that
  * both ends count alike.
  *
- *   at the receiver  "tail": slots written, and for each slot length and tag of its message; the slots
+ *   at the receiver  "tail": slots written, and for each slot length, tag and number of its message; the slots
  *   at the sender    "head": slots taken, and the invitation to the message that the receiver is at
  *
  * A long message waits for its invitation, which says where the receiver's buffer is, if the sender can address it:
@@ -16,7 +16,7 @@
  *
  * Traffic: the message once over the link, and by way of slots once more from slot to buffer in the receiver's memory.
  */
-#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/short.cuh"
 
 #define THREADS 512
 
@@ -24,6 +24,7 @@
 struct unit {
 	uint64_t count; /* slots moved since the communicator was made */
 	uint64_t at;	/* bytes of the share of this message that are done */
+	uint32_t first; /* of lane 0: number of the launch's first message between the two ranks */
 	uint16_t message, end;
 	uint8_t flow, lane;
 	uint8_t lost;	 /* the message that came is another one */
@@ -46,34 +47,11 @@ struct shared_units {
 	uint32_t spins;
 };
 
-enum line { LINE_TAIL, LINE_HEAD, LINES };
-enum {
-	TAIL_OFFERED = 1,
-	TAIL_HEADERS
-};				       /* words of the tail's line; offered: 1 + count at which a long message begins */
-enum { HEAD_INVITED = 2, HEAD_PLACE }; /* words of the head's: 1 + count at which the message begins; and its place */
-
-/* The lane of @at and @other, in the mail of @at. */
-DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsigned lane)
-{
-	return (uint64_t)(other - (other > at)) * a.lanes + lane;
-}
-
-DEVICE uint64_t *line_at(const gpu_messages_args &a, int at, int other, unsigned lane, enum line l)
-{
-	return (uint64_t *)(a.call.mail[at] + a.lines + (lane_index(a, at, other, lane) * LINES + l) * GPU_LINE);
-}
-
 DEVICE char *slot_at(const gpu_messages_args &a, int at, int by, unsigned lane, uint64_t count)
 {
 	uint64_t i = lane_index(a, at, by, lane) * GPU_MESSAGE_SLOTS + count % GPU_MESSAGE_SLOTS;
 
 	return a.call.mail[at] + a.slots + i * a.slot_bytes;
-}
-
-DEVICE uint64_t *header_at(uint64_t *tail, uint64_t count)
-{
-	return tail + TAIL_HEADERS + count % GPU_MESSAGE_SLOTS * 2;
 }
 
 DEVICE uint64_t *counter_of(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)
@@ -83,10 +61,18 @@ DEVICE uint64_t *counter_of(const gpu_messages_args &a, const gpu_flow &f, unsig
 	return a.counters + ((uint64_t)sends * (unsigned)a.call.nranks + f.peer) * a.lanes + lane;
 }
 
-/* Words behind those of the lanes. */
-DEVICE uint64_t *word_of_all(const gpu_messages_args &a, enum gpu_counter k)
+DEVICE uint32_t number_of_message(const gpu_messages_args &a, const unit &u)
 {
-	return a.counters + (uint64_t)2 * (unsigned)a.call.nranks * a.lanes + k;
+	return u.first + a.number[u.message];
+}
+
+DEVICE void write_header(const gpu_messages_args &a, const unit &u, uint64_t *tail)
+{
+	const gpu_message &m = a.message[u.message];
+	uint64_t *h = header_at(tail, u.count);
+
+	store_word(h, header_word(m.bytes, number_of_message(a, u)));
+	store_word(h + 1, m.word);
 }
 
 /* --- shares --- */
@@ -113,12 +99,9 @@ DEVICE void invite(const gpu_messages_args &a, unit &u)
 /* Length and tag, for a receiver that is at a short message and invites nobody. */
 DEVICE void offer(const gpu_messages_args &a, unit &u)
 {
-	const gpu_message &m = a.message[u.message];
 	uint64_t *tail = line_at(a, a.flow[u.flow].peer, a.call.rank, u.lane, LINE_TAIL);
-	uint64_t *head = header_at(tail, u.count);
 
-	store_word(head, m.bytes);
-	store_word(head + 1, m.word);
+	write_header(a, u, tail);
 	store_word_release(tail + TAIL_OFFERED, u.count + 1);
 	u.offered = 1;
 }
@@ -151,65 +134,47 @@ DEVICE void unit_init(const gpu_messages_args &a, unit &u, unsigned number)
 	u.end = (uint16_t)(a.flow[f].first + a.flow[f].count);
 	u.at = 0;
 	u.lost = 0;
-	u.count = a.flow[f].kind == GPU_FLOW_COPY ? 0 : *counter_of(a, a.flow[f], u.lane);
+	u.count = u.first = 0;
+	if (a.flow[f].kind != GPU_FLOW_COPY) {
+		u.count = *counter_of(a, a.flow[f], u.lane);
+		u.first = u.lane ? 0 : (uint32_t)*number_of(a, GPU_PATH_LONG, a.flow[f]);
+	}
 	begin_message(a, u);
 }
 
 /* --- what came --- */
-DEVICE bool fits(const gpu_message &m, uint64_t bytes, uint64_t word)
-{
-	bool any = m.word == (uint32_t)GPU_TAG_ANY && !(word >> 31);
-
-	return m.bytes == bytes && (any || m.word == word);
-}
-
 /* The first lane, which every message has, tells. */
-OUTLINE void tell_odd(const gpu_messages_args &a, const unit &u, uint64_t bytes, uint64_t word)
+DEVICE void lose(const gpu_messages_args &a, unit &u, const met &x)
 {
-	const gpu_message &m = a.message[u.message];
-
-	if (u.lane || !claim(word_of_all(a, GPU_COUNTER_ODD)))
-		return;
-	a.odd->peer = a.flow[u.flow].peer;
-	a.odd->want_bytes = m.bytes;
-	a.odd->want_word = m.word;
-	a.odd->bytes = bytes;
-	a.odd->word = word;
-	store_word_release(&a.odd->set, 1);
+	u.lost = 1;
+	if (!u.lane)
+		tell_odd(a, a.flow[u.flow].peer, a.message[u.message], x);
 }
 
 DEVICE bool has_come(const gpu_messages_args &a, unit &u)
 {
 	uint64_t *tail = line_at(a, a.call.rank, a.flow[u.flow].peer, u.lane, LINE_TAIL);
-	uint64_t *head = header_at(tail, u.count), bytes, word;
+	const uint64_t *h = header_at(tail, u.count);
+	met x;
 
 	if (u.lost || load_word_acquire(tail) <= u.count)
 		return false;
 	if (u.at)
 		return true;
-	bytes = load_word(head);
-	word = load_word(head + 1);
-	u.lost = !fits(a.message[u.message], bytes, word);
-	if (u.lost)
-		tell_odd(a, u, bytes, word);
+	if (!read_header(&x, h, number_of_message(a, u)) && !u.lane)
+		return false; /* this message went as a short one */
+	if (!fits(a.message[u.message], x))
+		lose(a, u, x);
 	return !u.lost;
 }
 
-/* Is a long message offered where another one is expected? */
+/* Is a message offered, or has a short one come, where another one is expected? */
 DEVICE void check_offer(const gpu_messages_args &a, unit &u)
 {
 	const gpu_flow &f = a.flow[u.flow];
-	uint64_t *tail, *head;
 
-	if (f.kind != GPU_FLOW_RECV || u.at || u.lost)
-		return;
-	tail = line_at(a, a.call.rank, f.peer, u.lane, LINE_TAIL);
-	head = header_at(tail, u.count);
-	if (load_word_acquire(tail + TAIL_OFFERED) != u.count + 1)
-		return;
-	u.lost = !fits(a.message[u.message], load_word(head), load_word(head + 1));
-	if (u.lost)
-		tell_odd(a, u, load_word(head), load_word(head + 1));
+	if (f.kind == GPU_FLOW_RECV && !u.at && !u.lost && !u.lane)
+		u.lost = came_otherwise(a, f.peer, a.message[u.message], number_of_message(a, u));
 }
 
 /* Has the receiver said where the message goes? */
@@ -307,19 +272,25 @@ DEVICE void choose(const gpu_messages_args &a, shared_units &s)
 DEVICE void publish(const gpu_messages_args &a, const unit &u, uint64_t bytes)
 {
 	const gpu_flow &f = a.flow[u.flow];
-	const gpu_message &m = a.message[u.message];
 
 	if (f.kind == GPU_FLOW_SEND) {
 		uint64_t *tail = line_at(a, f.peer, a.call.rank, u.lane, LINE_TAIL);
-		uint64_t *head = header_at(tail, u.count);
 
-		store_word(head, m.bytes);
-		store_word(head + 1, m.word);
+		write_header(a, u, tail);
 		store_word(tail + GPU_TAIL_BYTES + u.count % GPU_MESSAGE_SLOTS, bytes);
 		store_word_release(tail, u.count + 1);
 	} else if (f.kind == GPU_FLOW_RECV) {
 		store_word_release(line_at(a, f.peer, a.call.rank, u.lane, LINE_HEAD), u.count + 1);
 	}
+}
+
+DEVICE void end_unit(const gpu_messages_args &a, const unit &u)
+{
+	const gpu_flow &f = a.flow[u.flow];
+
+	*counter_of(a, f, u.lane) = u.count;
+	if (!u.lane)
+		count_flow(a, GPU_PATH_LONG, f, u.first);
 }
 
 DEVICE void advance(const gpu_messages_args &a, shared_units &s)
@@ -337,7 +308,7 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 	if (u.message < u.end)
 		return;
 	if (a.flow[u.flow].kind != GPU_FLOW_COPY)
-		*counter_of(a, a.flow[u.flow], u.lane) = u.count;
+		end_unit(a, u);
 	s.n--;
 	if ((unsigned)s.step.unit < s.n)
 		u = s.unit[s.n];
@@ -379,15 +350,13 @@ DEVICE void move_step(const step &s)
 		put_word(s.to, i, s.bytes, get_word(s.from, i, s.bytes));
 }
 
-KERNEL(messages, gpu_messages_args, THREADS)
+DEVICE void long_work(const gpu_messages_args &a)
 {
 	SHARED shared_units s;
-
-	wait_for_last();
-	unsigned mine = (a.nunits - block_index() + block_count() - 1) / block_count();
+	unsigned mine = (a.nunits - block_index() + a.long_blocks - 1) / a.long_blocks;
 
 	for (unsigned i = thread_index(); i < mine; i += thread_count())
-		unit_init(a, s.unit[i], block_index() + i * block_count());
+		unit_init(a, s.unit[i], block_index() + i * a.long_blocks);
 	if (thread_index() == 0) {
 		count_up(word_of_all(a, GPU_COUNTER_BEGUN));
 		s.n = mine;
@@ -407,4 +376,20 @@ KERNEL(messages, gpu_messages_args, THREADS)
 	}
 	if (thread_index() == 0)
 		count_up(word_of_all(a, GPU_COUNTER_ENDED));
+}
+
+KERNEL(messages, gpu_messages_args, THREADS)
+{
+	wait_for_last();
+	if (block_index() < a.long_blocks)
+		long_work(a);
+	else
+		short_work(a, (block_index() - a.long_blocks) * warp_count() + warp_index());
+}
+
+/* Where there are no long ones: little code, as it is read at every launch. */
+KERNEL(messages_short, gpu_messages_args, THREADS)
+{
+	wait_for_last();
+	short_work(a, block_index() * warp_count() + warp_index());
 }

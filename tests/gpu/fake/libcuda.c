@@ -16,6 +16,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the callers have their own */
 
+enum { THREADS_MOST = GPU_MAX_BLOCKS * GPU_SHORT_WARPS }; /* of a launch */
 enum { OK = 0, INVALID = 1, NO_HANDLE = 801, SMS = 4, DEPS = 16, ALLOCS = 4096 };
 
 /* --- kernels --- */
@@ -47,8 +48,11 @@ struct kernel {
 	GPU_FOR_DIRECT(DIRECT, kind){ "bulk_" #kind, sizeof(struct gpu_bulk_args), .bulk = bulk_##kind },              \
 		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },
 #define OF_SUM_KIND(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
-static const struct kernel kernels[] = { GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM_KIND) DIRECT(ll_copy_GPU_U64){
-	"messages", sizeof(struct gpu_messages_args), .messages = messages } };
+static const struct kernel kernels[] = {
+	GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM_KIND)
+		DIRECT(ll_copy_GPU_U64){ "messages", sizeof(struct gpu_messages_args), .messages = messages },
+	{ "messages_short", sizeof(struct gpu_messages_args), .messages = messages_short }
+};
 
 static void copy_within(const struct copy c)
 {
@@ -127,8 +131,8 @@ static void *run_block(void *p)
 
 static void run_blocks(const struct launch *l)
 {
-	struct block b[GPU_MAX_BLOCKS];
-	pthread_t t[GPU_MAX_BLOCKS];
+	struct block b[THREADS_MOST];
+	pthread_t t[THREADS_MOST];
 
 	for (unsigned i = 0; i < l->blocks; i++) {
 		b[i] = (struct block){ l, i };
@@ -163,8 +167,8 @@ static struct launch *copy_launch(const struct kernel *k, unsigned blocks, const
 	struct launch *l = calloc(1, sizeof(*l));
 
 	l->kernel = k;
-	l->blocks = blocks;
 	memcpy(&l->args, args, k->args);
+	l->blocks = k->messages ? l->args.messages.long_blocks + l->args.messages.nwarps : blocks;
 	return l;
 }
 
