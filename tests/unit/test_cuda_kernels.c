@@ -41,11 +41,12 @@ enum form {
 	BULK,
 	BULK_STAGED,
 	BULK_MIXED,
+	BULK_LATE, /* the buffers become ready while blocks start */
 	HOST,
 	FORMS
 };
 static const char *const form_names[] = { "ll",	       "ll_sum", "ll_part_sum", "ll128_sum",  "ll128_two_sum", "ll128",
-					  "ll128_two", "bulk",	 "bulk staged", "bulk mixed", "host" };
+					  "ll128_two", "bulk",	 "bulk staged", "bulk mixed", "bulk late",     "host" };
 
 #define OF_KIND(kind) [kind] = { ll_##kind, ll128_##kind, ll128_two_##kind, bulk_##kind, host_##kind },
 static const struct {
@@ -70,12 +71,19 @@ static const enum taut_op ops[] = {
 	[GPU_AND] = TAUT_BAND, [GPU_OR] = TAUT_BOR,    [GPU_XOR] = TAUT_BXOR
 };
 
+static unsigned seed = 1;
+static unsigned rnd(unsigned n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % n;
+}
+
 struct world {
 	int n;
 	unsigned char *mail[RANKS];
 	uint32_t epochs[RANKS][GPU_MAX_BLOCKS + 1], stop[RANKS], trouble[RANKS];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
-	uint32_t ready[GPU_MAX_PLACES];
+	uint32_t ready[GPU_MAX_PLACES], unready[GPU_MAX_PLACES];
 	uint64_t marks[RANKS][1 + BLOCKS];
 };
 
@@ -178,7 +186,7 @@ static void run_trial(struct world *w, const struct trial *t)
 	pthread_t threads[RANKS * BLOCKS];
 
 	for (int r = 0; r < w->n; r++) {
-		bool known = t->form == BULK || (t->form == BULK_MIXED && r != 1);
+		bool known = t->form == BULK || t->form == BULK_LATE || (t->form == BULK_MIXED && r != 1);
 
 		/* Allocation 1 is the input less 64 bytes, 2 the output. */
 		w->maps[r * GPU_MAX_PLACES + 1] = (uintptr_t)t->in[r] - 64;
@@ -197,7 +205,7 @@ static void run_trial(struct world *w, const struct trial *t)
 			j->args.in = (struct gpu_place){ known, 64 };
 			j->args.out = (struct gpu_place){ known ? 2 : 0, 0 };
 			j->args.maps = w->maps;
-			j->args.ready = w->ready;
+			j->args.ready = t->form == BULK_LATE && rnd(2) ? w->unready : w->ready;
 			j->args.stage = MAIL_STAGE;
 			j->args.stage_bytes = STAGE;
 			j->args.push = MAIL_PUSH;
@@ -248,13 +256,6 @@ static void expect(unsigned char *out, const struct trial *t, int n, int rank, u
 	}
 	for (int s = 0; s < n; s++)
 		free(scaled[s]);
-}
-
-static unsigned seed = 1;
-static unsigned rnd(unsigned n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (seed >> 8) % n;
 }
 
 /* Values whose sums are no NaN: the bits of those may differ. */
@@ -384,9 +385,27 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 				t.form = LL;
 			skew = is_sum(t.form) ? 0 : skew;
 			in_place = rnd(2) && may_be_in_place(&t.shape);
-			if (in_place && is_all_to_all(&t.shape) && t.form == BULK)
+			if (in_place && is_all_to_all(&t.shape) && (t.form == BULK || t.form == BULK_LATE))
 				t.form = BULK_MIXED; /* as gpu.c does: not where its peers read */
 			check_trial(w, &t, skew, in_place);
+		}
+		world_free(w);
+	}
+}
+
+static void blocks_agree_on_a_buffer_that_becomes_ready(void **state)
+{
+	(void)state;
+	for (int n = 2; n <= 4; n++) {
+		struct world *w = world_create(n);
+
+		for (int i = 0; i < TRIALS / 4; i++) {
+			struct trial t = { .form = BULK_LATE,
+					   .shape = shapes[0],
+					   .value = { .kind = GPU_F32, .op = GPU_SUM },
+					   .bytes = 4096 * (1 + rnd(4)) };
+
+			check_trial(w, &t, 0, rnd(2));
 		}
 		world_free(w);
 	}
@@ -450,6 +469,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_collective_kind_and_form_gives_the_result_of_plain_loops),
+		cmocka_unit_test(blocks_agree_on_a_buffer_that_becomes_ready),
 		cmocka_unit_test(a_rank_that_calls_something_else_is_named),
 		cmocka_unit_test(a_kernel_that_waits_ends_when_told_to),
 	};

@@ -3,10 +3,10 @@
  * of all ranks that matter, reduces in rank order and writes to the buffers of all that want the result.
  * One form serves every collective: see task_of().
  *
- * First each block tells its like on the other ranks where the buffers are; if all are published, the block works on
- * them in place, between a barrier before and one after. Else all ranks work in slices over pieces
- * of memory that they share anyway: copy in, barrier, the same work, barrier, copy out. As all ranks see the
- * same words, all decide alike.
+ * First a rank's first block tells all blocks of the others where the buffers are; if all are published, the blocks
+ * work on them in place, between a barrier before and one after. Else all ranks work in slices over pieces of memory
+ * that they share anyway: copy in, barrier, the same work, barrier, copy out. As all blocks of all ranks see the same
+ * words, all decide alike, though a buffer may become ready while the call runs.
  *
  * Traffic over the links, two ranks, all-reduce of S bytes: S / 2 read and S / 2 written by each. */
 #include "cuda/kernels/call.cuh"
@@ -73,16 +73,22 @@ DEVICE uint32_t post_value(const gpu_bulk_args &a, int word)
 	}
 }
 
-/* Every word with the number of the call in its upper half. */
+/* Every word with the number of the call in its upper half; the first block. Each is found once: all peers are told the
+ * same. */
 DEVICE void tell_posts(const gpu_bulk_args &a, uint32_t epoch)
 {
+	SHARED uint32_t word[POST_BARRIER];
 	const gpu_call &c = a.direct.call;
 	unsigned n = (unsigned)c.nranks * POST_BARRIER;
 
+	for (unsigned w = thread_index(); w < POST_BARRIER; w += thread_count())
+		word[w] = post_value(a, (int)w);
+	block_sync();
 	for (unsigned x = thread_index(); x < n; x += thread_count()) {
-		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
+		int p = (int)(x / POST_BARRIER);
+		unsigned w = x % POST_BARRIER;
 
-		store_word(post_at(c, p, c.rank) + w, (uint64_t)epoch << 32 | post_value(a, w));
+		store_word(post_of(c, 0, p, c.rank) + w, (uint64_t)epoch << 32 | word[w]);
 	}
 }
 
@@ -93,7 +99,7 @@ DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 
 	for (unsigned x = thread_index(); x < n; x += thread_count()) {
 		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
-		uint64_t *at = post_at(c, c.rank, p) + w, v;
+		uint64_t *at = post_of(c, 0, c.rank, p) + w, v;
 		uint32_t spins = 0;
 
 		while ((uint32_t)((v = load_word(at)) >> 32) != epoch) {
@@ -521,7 +527,8 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 	uint64_t at, len;
 	bool pushes = push_suits(a);
 
-	tell_posts(a, epoch);
+	if (block_index() == 0)
+		tell_posts(a, epoch);
 	if (pushes && push_gives() && !is_past(p, 0))
 		push_give_one(a, p, 0); /* needs no address */
 	cut(&at, &len, d.bytes, block_index(), block_count());

@@ -3,7 +3,7 @@
  *
  * Memory of a rank that its peers may address ("mail"), at the same offsets on every rank:
  *   acks    a line for each rank: the calls that it is known to have begun
- *   posts   a line for each block and rank: where its buffers lie, and "I have finished"
+ *   posts   a line for each block and rank: "I have finished", and of the first block where the rank's buffers lie
  *   ll      for each rank two areas (calls of even and odd number): messages with their flags
  *   ll128   the same; apart, so that what is data of one is never taken for a flag of the other
  *   stage   for each block a piece in and a piece out, for buffers that peers cannot address; or slots of channels
