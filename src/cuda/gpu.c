@@ -263,17 +263,25 @@ bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
 	return linked;
 }
 
+/* That rank @r has. */
+static int ranks_of_gpu(const struct gpu_card *cards, int n, int r)
+{
+	int ranks = 0;
+
+	for (int s = 0; s < n; s++)
+		ranks += cards[r].node == cards[s].node && !strcmp(cards[r].bus, cards[s].bus);
+	return ranks;
+}
+
 static int blocks_for(const struct gpu_card *cards, int n)
 {
 	int least = GPU_MAX_BLOCKS;
 
 	for (int r = 0; r < n; r++) {
-		int shared = 0;
+		int each = cards[r].sms / ranks_of_gpu(cards, n, r);
 
-		for (int s = 0; s < n; s++)
-			shared += cards[r].node == cards[s].node && !strcmp(cards[r].bus, cards[s].bus);
-		if (cards[r].sms / shared < least)
-			least = cards[r].sms / shared;
+		if (each < least)
+			least = each;
 	}
 	return least < 1 ? 1 : least;
 }
@@ -281,6 +289,7 @@ static int blocks_for(const struct gpu_card *cards, int n)
 void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards)
 {
 	g->blocks = blocks_for(cards, g->nranks);
+	g->alone = ranks_of_gpu(cards, g->nranks, g->rank) == 1;
 	messages_limit(&g->at.messages, g->nranks, g->blocks);
 }
 
@@ -520,11 +529,11 @@ static struct gpu_grid grid_of(const struct gpu *g, enum gpu_kernel k, size_t by
 	switch (k) {
 	case KERNEL_LL:
 		return (struct gpu_grid){ clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32),
-					  bytes <= 256 ? 32 : 256, true };
+					  bytes <= 256 ? 32 : 256, g->alone };
 	case KERNEL_LL128:
-		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, true };
+		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, g->alone };
 	case KERNEL_LL128_TWO:
-		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, true };
+		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, g->alone };
 	case KERNEL_HOST:
 		return (struct gpu_grid){ 2 * clamp(bytes / (16 << 10), host_lanes(g)), 512, false };
 	default:
@@ -704,7 +713,7 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 		at += messages_fill(&a, list + at, n - at);
 		m = messages_grid(&a, (unsigned)g->blocks);
 		st = gpu_module_launch(g->module, g->cu, a.nunits ? g->module->messages : g->module->messages_short,
-				       (struct gpu_grid){ m.blocks, m.threads, true }, &a, stream);
+				       (struct gpu_grid){ m.blocks, m.threads, g->alone }, &a, stream);
 	}
 	return st;
 }
