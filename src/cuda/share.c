@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/share.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -365,12 +363,28 @@ static bool is_reached(const struct share *s, const void *ctx)
 	return true;
 }
 
+/* Is something published that was there before? While a peer has it open, its driver may take the new handle for it. */
+static bool is_left(struct share *s, const struct allocation *a)
+{
+	bool left = false;
+
+	for (int k = 1; k < GPU_MAX_PLACES; k++) {
+		struct known *own = &s->known[k];
+
+		if (own->kind != SHARE_WHOLE || own->base >= a->start + a->size || a->start >= own->base + own->size)
+			continue;
+		s->turns += !own->dying;
+		own->dying = left = true;
+	}
+	return left;
+}
+
 static int find_whole(struct share *s, const struct allocation *a)
 {
 	int k = find_known(s, SHARE_WHOLE, a->id, a->start);
 	struct cu_ipc_handle handle;
 
-	if (k || is_refused(s, a->id))
+	if (k || is_refused(s, a->id) || is_left(s, a))
 		return k;
 	if (!is_reached(s, a->ctx) || s->a.cu->ipc_get(&handle, a->start)) {
 		refuse(s, a->id);

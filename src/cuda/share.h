@@ -3,16 +3,20 @@
  * of the machine; a thread of each rank maps what it finds there; once all have, kernels work on it in
  * place. Until then, and for memory that cannot be shared, calls go by way of the stage.
  *
- *   cuMemAlloc             its IPC handle; within a process as it is
- *   cuMemCreate, cuMemMap  the physical allocations that a buffer spans, each as a descriptor or fabric handle where
- *                          it was made for that; the peer maps them anew, in one process too, at the places that they
- * have in the owner's address range. In a captured call only if it is kept: what is mapped there may be another
- * allocation when the graph is replayed memory pools           within a process, when all peers have access to the
- * pool. Not between processes: what others have of it they would have to free before the owner
+ * cuMemAlloc: its IPC handle; within a process as it is.
+ *
+ * cuMemCreate, cuMemMap: the physical allocations that a buffer spans, each as a descriptor or fabric handle where it
+ * was made for that; the peer maps them anew, in one process too, at the places that they have in the owner's address
+ * range. In a captured call only if it is kept: what is mapped there may be another allocation when the graph is
+ * replayed.
+ *
+ * Memory pools: within a process, when all peers have access to the pool. Not between processes: what others have of it
+ * they would have to free before the owner.
  *
  * An allocation is known by its buffer id, which the driver never uses twice, nor for two mappings: memory that was
  * freed and what is at the same address now are never taken for each other. What is gone the peers let
- * go of within about SHARE_LOOK_MS: until then its memory is not free.
+ * go of within about SHARE_LOOK_MS: until then its memory is not free. What is at its address by then is published when
+ * they have.
  *
  * One thread calls, but for share_close(); the thread of the rank does the rest. */
 #ifndef CUDA_SHARE_H

@@ -121,15 +121,39 @@ static uint64_t map_fd(int fd, uint64_t at, size_t len)
 	return (uint64_t)(uintptr_t)p;
 }
 
+/* What this process has opened. A handle that is open gives what it gave before, whatever is there by now. */
+static struct opened {
+	struct cu_ipc_handle handle;
+	uint64_t at;
+} opened[AREAS];
+
+static struct opened *opened_new(struct cu_ipc_handle h)
+{
+	struct opened *unused = NULL;
+
+	for (int i = 0; i < AREAS; i++) {
+		if (!opened[i].at)
+			unused = &opened[i];
+		else if (!memcmp(&opened[i].handle, &h, sizeof(h)))
+			return &opened[i];
+	}
+	assert_non_null(unused);
+	unused->handle = h;
+	return unused;
+}
+
 static int fake_ipc_open(uint64_t *out, struct cu_ipc_handle h, unsigned flags)
 {
 	int fd = open(h.bytes, O_RDWR);
 	off_t len = lseek(fd, 0, SEEK_END);
+	struct opened *o = opened_new(h);
 
 	(void)flags;
 	if (fd < 0)
 		return 1;
-	*out = map_fd(fd, 0, (size_t)len);
+	if (!o->at)
+		o->at = map_fd(fd, 0, (size_t)len);
+	*out = o->at;
 	close(fd);
 	fake.opened++;
 	return 0;
@@ -137,7 +161,9 @@ static int fake_ipc_open(uint64_t *out, struct cu_ipc_handle h, unsigned flags)
 
 static int fake_ipc_close(uint64_t p)
 {
-	(void)p;
+	for (int i = 0; i < AREAS; i++)
+		if (opened[i].at == p)
+			opened[i].at = 0;
 	fake.opened--;
 	return 0;
 }
