@@ -106,9 +106,12 @@ struct gpu_host_args {
 };
 
 /* What readers want of a slot, for those who carry it to them: two words from word GPU_LABEL_AT() of the line "written"
- * of its lane. GPU_LABEL_ALL      len bytes from at on GPU_LABEL_PIECES   len bytes from p * at on go to rank p
- *   GPU_LABEL_PARTS    of len bytes each rank gets its share, in whole lines */
-enum gpu_label { GPU_LABEL_ALL, GPU_LABEL_PIECES, GPU_LABEL_PARTS };
+ * of its lane: GPU_LABEL_PLACE() and GPU_LABEL_FOR(). */
+enum gpu_label {
+	GPU_LABEL_ALL,	  /* len bytes from at on */
+	GPU_LABEL_PIECES, /* len bytes from p * at on go to rank p */
+	GPU_LABEL_PARTS,  /* of len bytes each rank gets its share, in whole lines */
+};
 #define GPU_LABEL_AT(slot) (1 + 2 * (slot))
 #define GPU_LABEL_PLACE(at, len) ((uint64_t)(len) << 32 | (uint32_t)(at))
 #define GPU_LABEL_FOR(form, to)                                                                                        \
