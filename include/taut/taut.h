@@ -163,7 +163,7 @@ TAUT_API int taut_comm_size(const struct taut_comm *comm);
 TAUT_API int taut_comm_local_rank(const struct taut_comm *comm);
 TAUT_API int taut_comm_local_size(const struct taut_comm *comm);
 /* TAUT_OK while the group works, else why it failed (the sentence is this thread's error
- * message then). Any thread. */
+ * message then). Any thread. When a stream has come past a call on GPU memory, it says whether that failed. */
 TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
 
 /* --- Collectives ---
@@ -175,9 +175,8 @@ TAUT_API enum taut_status taut_comm_status(struct taut_comm *comm);
  *
  * GPU memory: where a CUDA context was current when the communicator was created (on every rank, or on
  * none), @in and @out may be memory of that GPU, and @stream is a CUDA stream then: the call returns at once and
- * may be captured in a CUDA graph. @stream NULL is the default stream, waited for. Not yet:
- * ranks of several machines: TAUT_ERR_UNSUPPORTED. One thread that has several GPUs makes their calls
- * in a group.
+ * may be captured in a CUDA graph. @stream NULL is the default stream, waited for. One thread
+ * that has several GPUs makes their calls in a group.
  *
  * Calls that differ between ranks end the group with TAUT_ERR_MISMATCH on every rank, with one
  * sentence that says who called what. A rank that only sends in a call (the root of a broadcast, say)

@@ -90,7 +90,12 @@ enum taut_status comm_broken(struct taut_comm *comm, enum taut_status st)
 
 enum taut_status taut_comm_status(struct taut_comm *comm)
 {
-	return comm ? comm_check(comm) : fail(TAUT_ERR_ARG, "taut_comm_status: comm is NULL");
+	enum taut_status st;
+
+	if (!comm)
+		return fail(TAUT_ERR_ARG, "taut_comm_status: comm is NULL");
+	st = comm_check(comm);
+	return st || !comm->gpu ? st : comm_gpu_check(comm); /* the GPU's failure may not have been looked for yet */
 }
 
 enum taut_status taut_comm_abort(struct taut_comm *comm)

@@ -97,20 +97,17 @@ static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_ca
 	return st;
 }
 
-/* How the GPUs of a group exchange data; the same on all ranks. */
-enum way { WAY_PEERS, WAY_HOST, WAY_FAR };
-
-static enum taut_status find_way(enum way *out, struct taut_comm *comm, const struct gpu_card *cards)
+static enum taut_status find_way(enum gpu_way *out, struct taut_comm *comm, const struct gpu_card *cards)
 {
 	bool shares = !comm->cfg.shm_disable && strcasecmp(comm->cfg.wire, "tcp") != 0, all;
 	enum taut_status st;
 
-	*out = WAY_FAR;
+	*out = GPU_WAY_FAR;
 	if (!all_on_one_machine(comm))
 		return TAUT_OK;
 	st = agree_reach(&all, comm, cards);
 	if (!st)
-		*out = all ? WAY_PEERS : shares ? WAY_HOST : WAY_FAR;
+		*out = all ? GPU_WAY_PEERS : shares ? GPU_WAY_HOST : GPU_WAY_FAR;
 	return st;
 }
 
@@ -121,7 +118,7 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 		struct taut_comm *, const struct gpu_card *) = { connect_peers, connect_host, comm_gpu_connect_far };
 	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards)), card = *mine;
 	enum taut_status st = cards ? TAUT_OK : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
-	enum way way = WAY_PEERS;
+	enum gpu_way way = GPU_WAY_PEERS;
 
 	card.node = comm->node_of[comm->rank];
 	if (!st)

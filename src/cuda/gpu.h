@@ -69,6 +69,9 @@ void *gpu_host_part(const struct gpu *g, void *mem, size_t *len);
  * sockets, which are its own in any case. */
 enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t);
 size_t gpu_far_bytes(int nranks);
+/* How its ranks exchange data: the same on all. */
+enum gpu_way { GPU_WAY_PEERS, GPU_WAY_HOST, GPU_WAY_FAR };
+enum gpu_way gpu_way(const struct gpu *g);
 /* The rank to which a connection broke, with why; -1: none did. */
 int gpu_broken(const struct gpu *g, char *why, size_t len);
 /* How far the calls of this rank have come. */

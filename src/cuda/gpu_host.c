@@ -112,6 +112,11 @@ enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, vo
 	return st;
 }
 
+enum gpu_way gpu_way(const struct gpu *g)
+{
+	return g->tunnel ? GPU_WAY_FAR : g->host.base ? GPU_WAY_HOST : GPU_WAY_PEERS;
+}
+
 int gpu_broken(const struct gpu *g, char *why, size_t len)
 {
 	return g->tunnel ? tunnel_broken(g->tunnel, why, len) : -1;

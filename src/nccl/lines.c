@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "cuda/gpu.h"
 #include "nccl/state.h"
 
 /* Once a process; at NCCL_DEBUG=VERSION and WARN, where rank 0 is. */
@@ -41,11 +42,20 @@ void line_start(const struct ncclComm *comm, const struct ncclComm *parent, cons
 /* How data gets from @a to @b. */
 static const char *way(const struct taut_comm *t, int a, int b)
 {
+	static const char *const texts[] = { [GPU_WAY_PEERS] = "P2P/direct pointer",
+					     [GPU_WAY_HOST] = "SHM/direct/direct",
+					     [GPU_WAY_FAR] = "NET/Socket/0" };
+
 	if (t->gpu)
-		return "P2P/direct pointer";
+		return texts[gpu_way(t->gpu)];
 	if (t->node_of[a] == t->node_of[b] && !t->cfg.shm_disable && strcmp(t->cfg.wire, "tcp"))
 		return "SHM/direct/direct";
 	return "NET/Socket/0";
+}
+
+static bool uses_sockets(const struct taut_comm *t)
+{
+	return boot_nodes(t->boot) > 1 || (t->size > 1 && !strncmp(way(t, 0, 1), "NET", 3));
 }
 
 static int at(const struct taut_comm *t, int i)
@@ -80,7 +90,7 @@ void line_complete(const struct ncclComm *comm, const char *call)
 
 	if (log_now.level < LOG_INFO)
 		return;
-	log_info(LOG_WIRE, "Using network %s", boot_nodes(t->boot) > 1 ? "Socket" : "Socket (not needed: one machine)");
+	log_info(LOG_WIRE, "Using network %s", uses_sockets(t) ? "Socket" : "Socket (not needed: one machine)");
 	line_ring(t);
 	log_info(LOG_COMM, "%s comm %p rank %d nranks %d cudaDev %d localRanks %d nNodes %d - Init COMPLETE", call,
 		 (const void *)comm, t->rank, t->size, comm->home.device, taut_comm_local_size(t), boot_nodes(t->boot));
