@@ -137,6 +137,9 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 		st = find_way(&way, comm, cards);
 	if (!st)
 		st = connects[way](comm, cards);
+	/* What frees and maps memory may wait for all that runs on the GPU: no rank calls before all are done. */
+	if (!st)
+		st = boot_barrier(comm->boot);
 	if (!st)
 		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s", comm->name, comm->rank,
 			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way]);

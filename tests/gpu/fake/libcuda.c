@@ -75,8 +75,21 @@ static void call(const struct kernel *k, const union args *a)
 }
 
 /* --- streams: counts of what was queued and what is done --- */
+struct ctx {
+	int device;
+};
+static struct ctx contexts[16];
+static _Thread_local struct ctx *stack[16];
+static _Thread_local int depth;
+
+static struct ctx *current(void)
+{
+	return depth ? stack[depth - 1] : NULL;
+}
+
 struct stream {
 	struct stream *next;
+	struct ctx *ctx; /* NULL: the default stream of all */
 	uint64_t queued, done;
 	struct dep {
 		struct stream *of;
@@ -110,9 +123,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct stream null_stream, *streams = &null_stream;
 
+/* 1 and 2 are names of the default stream. */
 static struct stream *stream_of(void *p)
 {
-	return p ? p : &null_stream;
+	return (uintptr_t)p > 2 ? p : &null_stream;
 }
 
 struct block {
@@ -237,6 +251,7 @@ API int cuStreamCreate(struct stream **out, unsigned flags)
 	(void)flags;
 	*out = calloc(1, sizeof(**out));
 	pthread_mutex_lock(&lock);
+	(*out)->ctx = current();
 	(*out)->next = streams;
 	streams = *out;
 	pthread_mutex_unlock(&lock);
@@ -255,10 +270,16 @@ API int cuStreamSynchronize(void *stream)
 	return OK;
 }
 
-API int cuCtxSynchronize(void)
+static void wait_ctx(const struct ctx *ctx)
 {
 	for (struct stream *s = streams; s; s = s->next)
-		wait_stream(s);
+		if (!s->ctx || s->ctx == ctx)
+			wait_stream(s);
+}
+
+API int cuCtxSynchronize(void)
+{
+	wait_ctx(current());
 	return OK;
 }
 
@@ -372,13 +393,6 @@ API int cuGraphExecDestroy(struct graph *g)
 }
 
 /* --- devices and contexts --- */
-struct ctx {
-	int device;
-};
-static struct ctx contexts[16];
-static _Thread_local struct ctx *stack[16];
-static _Thread_local int depth;
-
 static int count_of_gpus(void)
 {
 	const char *n = getenv("FAKE_GPUS");
@@ -496,6 +510,7 @@ API int cuCtxEnablePeerAccess(struct ctx *peer, unsigned flags)
 /* --- memory --- */
 static struct allocation {
 	uint64_t at, len, id;
+	struct ctx *ctx;
 } allocations[ALLOCS];
 
 static struct allocation *allocation_of(uint64_t p)
@@ -516,7 +531,7 @@ API int cuMemAlloc_v2(uint64_t *out, size_t len)
 		i++;
 	if (i < ALLOCS) {
 		*out = (uint64_t)(uintptr_t)aligned_alloc(4096, (len + 4095) / 4096 * 4096);
-		allocations[i] = (struct allocation){ *out, len, ++ids };
+		allocations[i] = (struct allocation){ *out, len, ++ids, current() };
 	}
 	pthread_mutex_unlock(&lock);
 	return i < ALLOCS ? OK : INVALID;
@@ -525,15 +540,20 @@ API int cuMemAlloc_v2(uint64_t *out, size_t len)
 API int cuMemFree_v2(uint64_t p)
 {
 	struct allocation *a;
+	struct ctx *ctx;
 
-	cuCtxSynchronize();
 	pthread_mutex_lock(&lock);
 	a = allocation_of(p);
-	if (a)
-		a->at = 0;
+	ctx = a ? a->ctx : NULL;
+	pthread_mutex_unlock(&lock);
+	if (!a)
+		return INVALID;
+	wait_ctx(ctx); /* as the driver does */
+	pthread_mutex_lock(&lock);
+	a->at = 0;
 	pthread_mutex_unlock(&lock);
 	free((void *)(uintptr_t)p);
-	return a ? OK : INVALID;
+	return OK;
 }
 
 API int cuPointerGetAttributes(unsigned n, int *names, void **values, uint64_t p)
