@@ -398,7 +398,7 @@ void gpu_close(struct gpu *g)
 	gpu_unreach(g);
 	host_mail_close(&g->host);
 	if (g->mails)
-		mails_leave(g->cu, g->mails, g->mail);
+		mails_leave(g->cu, g->mails, g->mail, g->ctx);
 	else if (g->mail)
 		g->cu->mem_free(g->mail);
 	if (g->epochs)

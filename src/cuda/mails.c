@@ -2,6 +2,7 @@
 #include "cuda/mails.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "base/mem.h"
 #include "cuda/kernels/kernels.h"
@@ -11,8 +12,11 @@ static struct mails {
 	uint64_t key;
 	int here; /* ranks that have not left */
 	int n;
-	uint64_t left[GPU_MAX_RANKS];
-} * all;
+	struct mail {
+		uint64_t at;
+		const struct cu_ctx *ctx;
+	} left[GPU_MAX_RANKS];
+} * all, *over; /* over: all have left, and there is mail to be freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct mails **find(uint64_t key)
@@ -39,22 +43,55 @@ void mails_join(uint64_t key, int ranks)
 	pthread_mutex_unlock(&lock);
 }
 
-void mails_leave(const struct cuda_driver *cu, uint64_t key, uint64_t mail)
+/* Mail that may be freed now. */
+static bool take(struct mail *out, const struct cu_ctx *ctx)
+{
+	struct mails *gone = NULL;
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (struct mails **at = &over; *at && !found; at = gone ? at : &(*at)->next) {
+		struct mails *m = *at;
+		int i = 0;
+
+		while (i < m->n && all && m->left[i].ctx != ctx)
+			i++;
+		if (i == m->n)
+			continue;
+		found = true;
+		*out = m->left[i];
+		m->left[i] = m->left[--m->n];
+		gone = m->n ? NULL : m;
+		if (gone)
+			*at = m->next;
+	}
+	pthread_mutex_unlock(&lock);
+	mem_free(gone);
+	return found;
+}
+
+static void leave(uint64_t key, struct mail mail)
 {
 	struct mails **at, *m;
 
 	pthread_mutex_lock(&lock);
 	at = find(key);
 	m = *at;
-	if (m) {
+	if (m)
 		m->left[m->n++] = mail;
-		if (--m->here)
-			m = NULL;
-		else
-			*at = m->next;
+	if (m && !--m->here) {
+		*at = m->next;
+		m->next = over;
+		over = m;
 	}
 	pthread_mutex_unlock(&lock);
-	for (int i = 0; m && i < m->n; i++)
-		cu->mem_free(m->left[i]); /* of any context */
-	mem_free(m);
+}
+
+void mails_leave(const struct cuda_driver *cu, uint64_t key, uint64_t mail, const struct cu_ctx *ctx)
+{
+	struct mail m;
+
+	leave(key, (struct mail){ mail, ctx });
+	while (take(&m, ctx))
+		cu->mem_free(m.at);
 }
