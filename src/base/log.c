@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -107,6 +108,7 @@ void log_expand(char *out, size_t len, const char *pattern)
 
 void log_init(const struct config *cfg)
 {
+	static char bad[512]; /* said already */
 	char path[512];
 
 	pthread_mutex_lock(&lock);
@@ -115,9 +117,11 @@ void log_init(const struct config *cfg)
 	if (cfg->log_file[0] && !file) {
 		log_expand(path, sizeof(path), cfg->log_file);
 		file = fopen(path, "ae");
-		if (!file)
-			fprintf(stderr, "taut: cannot open log file %s: logging to standard %s\n", path,
-				to_output ? "output" : "error");
+		if (!file && strcmp(path, bad) != 0) {
+			fprintf(stderr, "taut: cannot open log file %s: %s: logging to standard %s\n", path,
+				strerror(errno), to_output ? "output" : "error");
+			snprintf(bad, sizeof(bad), "%s", path);
+		}
 	}
 	pthread_mutex_unlock(&lock);
 }
