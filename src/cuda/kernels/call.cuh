@@ -136,6 +136,50 @@ DEVICE void put_word(char *base, uint64_t i, uint64_t bytes, uint64_t w)
 		put_bytes(p, left < 8 ? (unsigned)left : 8, w);
 }
 
+/* --- copies by all threads of a block, of any alignment --- */
+struct as_it_is {
+	SPECIAL uint64_t operator()(uint64_t w) const
+	{
+		return w;
+	}
+};
+
+/* Whole pieces of 16 bytes, all aligned so; the bytes that are done. @each makes of a word what goes there. */
+template <typename F> DEVICE uint64_t copy_lines(char *to, const char *from, uint64_t bytes, const F &each)
+{
+	enum { U = 8 };
+	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
+
+#pragma unroll 1
+	for (; x + (U - 1) * step + 16 <= bytes; x += U * step) {
+		vec16 v[U];
+
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			v[u] = get16(from + x + u * step);
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			*(vec16 *)(to + x + u * step) = { each(v[u].x), each(v[u].y) };
+	}
+#pragma unroll 1
+	for (; x + 16 <= bytes; x += step) {
+		vec16 v = get16(from + x);
+
+		*(vec16 *)(to + x) = { each(v.x), each(v.y) };
+	}
+	return bytes / 16 * 16;
+}
+
+template <typename F> DEVICE void block_copy(char *to, const char *from, uint64_t bytes, const F &each)
+{
+	uint64_t done = 0;
+
+	if (!(((uintptr_t)to | (uintptr_t)from) & 15))
+		done = copy_lines(to, from, bytes, each);
+	for (uint64_t i = done / 8 + thread_index(); i < (bytes + 7) / 8; i += thread_count())
+		put_word(to, i, bytes, each(get_word(from, i, bytes)));
+}
+
 /* --- who sends, who receives --- */
 /* The rank @k places after this one, around; @k below their number. */
 DEVICE int peer_after(const gpu_call &c, int k)

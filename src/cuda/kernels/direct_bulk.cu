@@ -441,17 +441,9 @@ DEVICE int blocks_of_out(const gpu_direct_args &d)
 	return d.shape.reduces || d.shape.from >= 0 ? 1 : d.call.nranks;
 }
 
-OUTLINE void copy_piece(char *to, const char *from, uint64_t bytes)
+template <typename F> OUTLINE void copy_piece(char *to, const char *from, uint64_t bytes, F each)
 {
-	uint64_t x = 0;
-
-	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
-		for (x = (uint64_t)thread_index() * 16; x + 16 <= bytes; x += (uint64_t)thread_count() * 16)
-			*(vec16 *)(to + x) = get16(from + x);
-		x = bytes / 16 * 16;
-	}
-	for (uint64_t i = x / 8 + thread_index(); i < (bytes + 7) / 8; i += thread_count())
-		put_word(to, i, bytes, get_word(from, i, bytes));
+	block_copy(to, from, bytes, each);
 }
 
 template <int K> DEVICE void copy_in(const gpu_bulk_args &a, char *to, uint64_t at, uint64_t bytes, uint64_t stride)
@@ -462,12 +454,10 @@ template <int K> DEVICE void copy_in(const gpu_bulk_args &a, char *to, uint64_t 
 		const char *from = d.in + (uint64_t)b * d.bytes + at;
 		char *piece = to + (uint64_t)b * stride;
 
-		if (!d.value.scaled) {
-			copy_piece(piece, from, bytes);
-			continue;
-		}
-		for (uint64_t i = thread_index(); i < (bytes + 7) / 8; i += thread_count())
-			put_word(piece, i, bytes, scaled_word<K>(get_word(from, i, bytes), d.value.scalar));
+		if (d.value.scaled)
+			copy_piece(piece, from, bytes, multiplied<K>{ d.value.scalar });
+		else
+			copy_piece(piece, from, bytes, as_it_is());
 	}
 }
 
@@ -477,7 +467,7 @@ DEVICE void copy_out(const gpu_bulk_args &a, const char *from, uint64_t at, uint
 	const gpu_direct_args &d = a.direct;
 
 	for (int b = 0; b < blocks_of_out(d); b++)
-		copy_piece(d.out + (uint64_t)b * d.bytes + at, from + (uint64_t)b * stride, bytes);
+		copy_piece(d.out + (uint64_t)b * d.bytes + at, from + (uint64_t)b * stride, bytes, as_it_is());
 }
 
 template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, uint64_t at, uint64_t len)

@@ -225,65 +225,24 @@ DEVICE char *slot_of(const gpu_host_args &a, int rank, uint32_t number)
 	return a.direct.call.mail[rank] + a.slots + k * a.slot_bytes;
 }
 
-/* --- copies; @K, @SCALE: into the slot goes what is to be reduced --- */
-template <int K, bool SCALE> DEVICE uint64_t word_for(const gpu_value &v, uint64_t w)
+/* --- copies; into the slot goes what is to be reduced --- */
+template <typename F> OUTLINE void copy(char *to, const char *from, uint64_t bytes, F each)
 {
-	return SCALE ? scaled_word<K>(w, v.scalar) : w;
-}
-
-template <int K, bool SCALE> DEVICE uint64_t copy_lines(char *to, const char *from, uint64_t bytes, const gpu_value &v)
-{
-	enum { U = 8 };
-	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
-
-#pragma unroll 1
-	for (; x + (U - 1) * step + 16 <= bytes; x += U * step) {
-		vec16 w[U];
-
-#pragma unroll
-		for (int u = 0; u < U; u++)
-			w[u] = get16(from + x + u * step);
-#pragma unroll
-		for (int u = 0; u < U; u++) {
-			w[u].x = word_for<K, SCALE>(v, w[u].x);
-			w[u].y = word_for<K, SCALE>(v, w[u].y);
-			*(vec16 *)(to + x + u * step) = w[u];
-		}
-	}
-#pragma unroll 1
-	for (; x + 16 <= bytes; x += step) {
-		vec16 w = get16(from + x);
-
-		w.x = word_for<K, SCALE>(v, w.x);
-		w.y = word_for<K, SCALE>(v, w.y);
-		*(vec16 *)(to + x) = w;
-	}
-	return bytes / 16 * 16;
-}
-
-template <int K, bool SCALE> OUTLINE void copy(char *to, const char *from, uint64_t bytes, const gpu_value &v)
-{
-	uint64_t x = 0;
-
-	if (to == from)
-		return;
-	if (!(((uintptr_t)to | (uintptr_t)from) & 15))
-		x = copy_lines<K, SCALE>(to, from, bytes, v);
-	for (uint64_t i = x / 8 + thread_index(); i < (bytes + 7) / 8; i += thread_count())
-		put_word(to, i, bytes, word_for<K, SCALE>(v, get_word(from, i, bytes)));
+	if (to != from)
+		block_copy(to, from, bytes, each);
 }
 
 template <int K> DEVICE void copy_in(const gpu_direct_args &d, char *to, const char *from, uint64_t bytes)
 {
 	if (d.value.scaled)
-		copy<K, true>(to, from, bytes, d.value);
+		copy(to, from, bytes, multiplied<K>{ d.value.scalar });
 	else
-		copy<GPU_U64, false>(to, from, bytes, d.value);
+		copy(to, from, bytes, as_it_is());
 }
 
-DEVICE void copy_out(const gpu_direct_args &d, char *to, const char *from, uint64_t bytes)
+DEVICE void copy_out(char *to, const char *from, uint64_t bytes)
 {
-	copy<GPU_U64, false>(to, from, bytes, d.value);
+	copy(to, from, bytes, as_it_is());
 }
 
 /* --- the block that writes --- */
@@ -339,7 +298,7 @@ template <int K> DEVICE void write_item(const gpu_host_args &a, const walk &w, c
 
 	if (i.second) {
 		part_of(&from, &len, d, i, d.call.rank);
-		copy_out(d, slot + from, d.out + i.at + from, len);
+		copy_out(slot + from, d.out + i.at + from, len);
 	} else if (w.two || d.shape.scatters) {
 		write_parts<K>(a, w, i, slot);
 	} else {
@@ -534,7 +493,7 @@ DEVICE void read_pieces(const gpu_host_args &a, const walk &w, const item &i)
 	int me = d.call.rank;
 
 	if (!i.second && sends(d.shape, me))
-		copy_out(d, place_of(d, me) + i.at, piece_for(d, me) + i.at, i.bytes);
+		copy_out(place_of(d, me) + i.at, piece_for(d, me) + i.at, i.bytes);
 	for (int k = 1; k < d.call.nranks; k++) {
 		int p = peer_after(d.call, k);
 		const char *slot = slot_of(a, p, i.number);
@@ -542,9 +501,9 @@ DEVICE void read_pieces(const gpu_host_args &a, const walk &w, const item &i)
 
 		if (i.second) {
 			part_of(&from, &len, d, i, p);
-			copy_out(d, d.out + i.at + from, slot + from, len);
+			copy_out(d.out + i.at + from, slot + from, len);
 		} else if (is_reader(d, me, p)) {
-			copy_out(d, place_of(d, p) + i.at, slot + (d.shape.scatters ? (uint64_t)me * w.slice : 0),
+			copy_out(place_of(d, p) + i.at, slot + (d.shape.scatters ? (uint64_t)me * w.slice : 0),
 				 i.bytes);
 		}
 	}

@@ -315,39 +315,11 @@ DEVICE void advance(const gpu_messages_args &a, shared_units &s)
 	s.next = (unsigned)s.step.unit;
 }
 
-/* --- moving, by all --- */
-DEVICE uint64_t move_lines(char *to, const char *from, uint64_t bytes)
-{
-	enum { U = 8 };
-	uint64_t one = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
-
-#pragma unroll 1
-	for (; x + (U - 1) * one + 16 <= bytes; x += U * one) {
-		vec16 v[U];
-
-#pragma unroll
-		for (int k = 0; k < U; k++)
-			v[k] = get16(from + x + k * one);
-#pragma unroll
-		for (int k = 0; k < U; k++)
-			*(vec16 *)(to + x + k * one) = v[k];
-	}
-#pragma unroll 1
-	for (; x + 16 <= bytes; x += one)
-		*(vec16 *)(to + x) = get16(from + x);
-	return bytes / 16 * 16;
-}
-
+/* By all. */
 DEVICE void move_step(const step &s)
 {
-	uint64_t done = 0;
-
-	if (s.to == s.from)
-		return;
-	if (!(((uintptr_t)s.to | (uintptr_t)s.from) & 15))
-		done = move_lines(s.to, s.from, s.bytes);
-	for (uint64_t i = done / 8 + thread_index(); i < (s.bytes + 7) / 8; i += thread_count())
-		put_word(s.to, i, s.bytes, get_word(s.from, i, s.bytes));
+	if (s.to != s.from)
+		block_copy(s.to, s.from, s.bytes, as_it_is());
 }
 
 DEVICE void long_work(const gpu_messages_args &a)

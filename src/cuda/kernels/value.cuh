@@ -319,4 +319,14 @@ template <int K> DEVICE uint64_t scaled_word(uint64_t word, uint64_t scalar)
 	return word;
 }
 
+/* The same for block_copy(). */
+template <int K> struct multiplied {
+	uint64_t scalar;
+
+	SPECIAL uint64_t operator()(uint64_t w) const
+	{
+		return scaled_word<K>(w, scalar);
+	}
+};
+
 #endif
