@@ -13,8 +13,7 @@ int alias_value(const char *alias, const char *value, char *out, size_t len);
 /* The words that @alias takes, as "A|B|C"; NULL: they are no list of words, or the same as taut's. */
 const char *alias_words(const char *alias);
 /* Is there a word in @value of @alias, a list of words of NCCL alone, that is none of them? alias_value() leaves it
- * out;
- * @out (@len bytes) has the first. */
+ * out; @out (@len bytes) has the first. */
 bool alias_odd_word(const char *alias, const char *value, char *out, size_t len);
 
 #endif
