@@ -289,11 +289,12 @@ static void *work(void *arg)
 
 	s->a.cu->ctx_push(s->a.ctx);
 	s->a.cu->capture_mode(&relaxed);
-	while (!atomic_load(&s->closing)) {
-		uint32_t seen =
-			atomic_load_explicit(&s->table->changes, memory_order_acquire); /* before what it counts */
+	for (;;) {
+		uint32_t seen = atomic_load(&s->table->changes); /* before what it counts: closing too */
 		bool changed = false;
 
+		if (atomic_load(&s->closing))
+			break;
 		for (int r = 0; r < s->a.nranks; r++)
 			changed = (r != s->a.rank && share_maps_follow(&s->maps, r)) || changed;
 		if (atomic_exchange(&s->look, false) || now_ns() - looked >= SHARE_LOOK_MS * 1000000ull) {

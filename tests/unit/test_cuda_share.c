@@ -551,6 +551,20 @@ static void allocations_of_other_sizes_take_their_place(void **state)
 	world_destroy(w);
 }
 
+/* A thread that has just looked whether it is to end, and has nothing to do, hears of it too. */
+static void threads_end_whenever_they_are_told(void **state)
+{
+	struct world *w = world_create();
+	struct share *s[RANKS];
+
+	(void)state;
+	for (int i = 0; i < 1500; i++) {
+		open_all(w, s);
+		close_all(s);
+	}
+	world_destroy(w);
+}
+
 static void graphs_use_kept_ranges_only(void **state)
 {
 	struct world *w = world_create();
@@ -742,6 +756,7 @@ int main(void)
 		cmocka_unit_test(buffers_span_allocations_of_a_range),
 		cmocka_unit_test(what_is_mapped_anew_is_not_mistaken),
 		cmocka_unit_test(allocations_of_other_sizes_take_their_place),
+		cmocka_unit_test(threads_end_whenever_they_are_told),
 		cmocka_unit_test(graphs_use_kept_ranges_only),
 		cmocka_unit_test(pools_are_shared_in_a_process),
 		cmocka_unit_test(memory_is_shared_between_processes),
