@@ -11,6 +11,7 @@ set(clients ${CMAKE_SOURCE_DIR}/tests/clients)
 add_executable(client_c_host ${clients}/c_host.c)
 target_link_libraries(client_c_host PRIVATE taut_flags nccl m)
 client_test(c_host ${clients}/c_host.sh $<TARGET_FILE:client_c_host> 4)
+client_test(nccl_tests_counts ${clients}/nccl_tests_counts.sh)
 
 find_program(PYTHON3 python3)
 if(NOT PYTHON3)

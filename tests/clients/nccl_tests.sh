@@ -29,11 +29,12 @@ failed=()
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
 
-# Sums the columns #wrong, of which the header says where they are: "SUM VALUES", -1 where there are none.
+# Sums the columns #wrong: "SUM VALUES". The header says where they are, from the right: on the left a row may lack one
+# (hypercube_perf has no redop).
 # shellcheck disable=SC2016 # awk's dollars
 count_wrong='
-/#wrong/ { n = 0; for (i = 1; i <= NF; i++) if ($i == "#wrong") column[n++] = i - ($1 == "#") }
-$1 ~ /^[0-9]+$/ { for (i = 0; i < n; i++) if ($column[i] ~ /^[0-9.e+]+$/) { sum += $column[i]; seen++ } }
+/#wrong/ { n = 0; for (i = 1; i <= NF; i++) if ($i == "#wrong") right[n++] = NF - i }
+$1 ~ /^[0-9]+$/ { for (i = 0; i < n; i++) { x = $(NF - right[i]); if (x ~ /^[0-9.e+]+$/) { sum += x; seen++ } } }
 END { printf "%d %d\n", sum, seen }'
 
 # try NAME COMMAND...: passed if it ends well, has checked values, and none was wrong.
