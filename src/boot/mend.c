@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "boot/call.h"
 #include "boot/dial.h"
@@ -96,7 +97,7 @@ static void start(struct boot *b)
 	if (!running) {
 		if (unjoined)
 			pthread_join(thread, NULL);
-		running = unjoined = !pthread_create(&thread, NULL, run, NULL);
+		running = unjoined = !thread_start(&thread, "taut-mend", run, NULL);
 	}
 	if (!running) {
 		mem_free(j);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "boot/auth.h"
 #include "boot/dial.h"
@@ -317,18 +317,13 @@ static enum taut_status open_fds(struct service *s, const struct config *cfg)
 
 static enum taut_status start_thread(struct service *s)
 {
-	sigset_t all, old;
 	int err;
 
-	/* Signals are for the program's own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	service = s;
 	service_watch(&s->wake, EPOLLIN, EPOLL_CTL_ADD);
 	service_watch(&s->tcp.source, EPOLLIN, EPOLL_CTL_ADD);
 	service_watch(&s->unix_.source, EPOLLIN, EPOLL_CTL_ADD);
-	err = pthread_create(&s->thread, NULL, run, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = thread_start(&s->thread, "taut-service", run, s);
 	if (!err)
 		return TAUT_OK;
 	service = NULL;

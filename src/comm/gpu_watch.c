@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "comm/comm.h"
 #include "cuda/gpu.h"
@@ -120,7 +121,7 @@ enum taut_status comm_watch_open(struct taut_comm *comm)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->end, &attr);
 	pthread_condattr_destroy(&attr);
-	err = pthread_create(&w->thread, NULL, work, w);
+	err = thread_start(&w->thread, "taut-watch", work, w);
 	if (err) {
 		pthread_cond_destroy(&w->end);
 		pthread_mutex_destroy(&w->lock);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 
 struct batch {
@@ -109,7 +110,7 @@ enum taut_status taut_stream_create(struct taut_stream **out)
 	s->last = &s->first;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->change, NULL);
-	err = pthread_create(&s->worker, NULL, work, s);
+	err = thread_start(&s->worker, "taut-stream", work, s);
 	if (err)
 		goto err_free;
 	*out = s;

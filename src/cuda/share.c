@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/share.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "cuda/share_maps.h"
 
@@ -732,7 +732,7 @@ enum taut_status share_open(struct share **out, const struct share_args *args)
 	s->maps.table = s->table;
 	s->maps.stream = s->stream;
 	s->maps.socket = &s->socket;
-	err = pthread_create(&s->thread, NULL, work, s);
+	err = thread_start(&s->thread, "taut-share", work, s);
 	if (err) {
 		st = errno_fail(err, "a thread for the buffers of peers");
 		goto err_socket;

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "base/fence.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 #define QUIET_NS 1000000000u /* idle for so long: only the first thread looks by itself */
@@ -566,12 +566,12 @@ static enum taut_status start(struct tunnel *t)
 			return fail(TAUT_ERR_NOMEM, "what %d threads have sent", t->a.threads);
 	for (int i = 0; i < t->a.threads && !err; i++) {
 		t->receiver[i] = (struct receiver){ .t = t, .index = i };
-		err = pthread_create(&t->receiver[i].thread, NULL, run_receiver, &t->receiver[i]);
+		err = thread_start(&t->receiver[i].thread, "taut-tunnel-in", run_receiver, &t->receiver[i]);
 		t->receivers += !err;
 	}
 	for (int i = 0; i < t->a.threads && !err; i++) {
 		atomic_fetch_add(&t->sending, 1);
-		err = pthread_create(&t->sender[i].thread, NULL, run_sender, &t->sender[i]);
+		err = thread_start(&t->sender[i].thread, "taut-tunnel-out", run_sender, &t->sender[i]);
 		t->senders += !err;
 	}
 	return err ? errno_fail(err, "a thread between GPUs that share no memory") : TAUT_OK;

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 #include "nccl/state.h"
 
@@ -109,6 +110,7 @@ static void *run_apart(void *arg)
 {
 	struct job *next;
 
+	pthread_detach(pthread_self());
 	for (struct job *j = arg; j; j = next) {
 		next = j->next;
 		job_run(j);
@@ -133,15 +135,11 @@ static void mark_apart(struct job *chain, bool apart)
 /* The handles, where there are some, stay with their user, whatever comes of it. */
 static ncclResult_t start_apart(struct job *chain)
 {
-	pthread_attr_t attr;
 	pthread_t thread; /* not in @chain, which may be gone by then */
 	int err;
 
 	mark_apart(chain, true);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, run_apart, chain);
-	pthread_attr_destroy(&attr);
+	err = thread_start(&thread, "taut-make", run_apart, chain);
 	if (!err)
 		return ncclInProgress;
 	mark_apart(chain, false);
@@ -210,7 +208,7 @@ static ncclResult_t end_chain(struct job *chain)
 
 static void start_chain(struct job *chain)
 {
-	int err = pthread_create(&chain->thread, NULL, run_chain, chain);
+	int err = thread_start(&chain->thread, "taut-make", run_chain, chain);
 
 	chain->started = !err;
 	if (!err)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "topo/limits_kernels.h"
 #include "topo/limits_tcp.h"
@@ -236,7 +237,7 @@ static enum taut_status measure_memory(struct limits *out, const struct limits_o
 		return fail(TAUT_ERR_NOMEM, "limits: no memory for %d threads", crew.n);
 	for (; started < crew.n; started++) {
 		members[started] = (struct member){ .crew = &crew, .index = started };
-		if (pthread_create(&members[started].thread, NULL, work, &members[started]))
+		if (thread_start(&members[started].thread, "taut-limits", work, &members[started]))
 			break;
 	}
 	/* Those that did not start would be waited for: stand in for them at the one meeting. */
@@ -314,11 +315,11 @@ static enum taut_status measure_trip(struct limits *out, const int *cpus)
 	struct ping ping = { .cpus = cpus, .best_ns = 1e12 };
 	pthread_t echo;
 	pthread_t caller;
-	int err = pthread_create(&echo, NULL, ping_echo, &ping);
+	int err = thread_start(&echo, "taut-limits", ping_echo, &ping);
 
 	if (err)
 		return errno_fail(err, "limits: cannot start a thread");
-	err = pthread_create(&caller, NULL, ping_call, &ping);
+	err = thread_start(&caller, "taut-limits", ping_call, &ping);
 	if (err)
 		atomic_store(&ping.there, PING_END);
 	else

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 #define TRIP_NS 20000000u	     /* how long to play ping-pong */
@@ -217,11 +218,11 @@ err_close:
 static enum taut_status run_ends(struct pair *pair, struct end ends[2])
 {
 	pthread_t threads[2];
-	int err = pthread_create(&threads[0], NULL, play, &ends[0]);
+	int err = thread_start(&threads[0], "taut-limits", play, &ends[0]);
 
 	if (err)
 		return errno_fail(err, "limits: cannot start a thread");
-	err = pthread_create(&threads[1], NULL, play, &ends[1]);
+	err = thread_start(&threads[1], "taut-limits", play, &ends[1]);
 	if (err)
 		play(&ends[1]); /* rather in this thread than leave the other waiting */
 	else
