@@ -38,8 +38,7 @@ static enum taut_status system_load(struct system *s, const struct topo_opts *o,
 	st = o->file ? topo_read_file(&s->topo, o->file, o->form) : topo_live(&s->topo, cfg);
 	if (!st)
 		st = paths_create(&s->paths, s->topo, &path_rules_default);
-	if (!st)
-		st = reach_rules_from(&s->rules, cfg);
+	s->rules = reach_rules_from(cfg);
 	if (!st && here && (o->mode == TOPO_ALL || o->mode == TOPO_JSON))
 		st = machine_load(&s->machine);
 	if (!st)

@@ -94,8 +94,8 @@ static enum taut_status print_kind(const struct job *j, const struct reach_rules
 static enum taut_status print_cluster(struct job *j)
 {
 	const struct taut_comm *comm = j->comm;
-	struct reach_rules rules;
-	enum taut_status st = reach_rules_from(&rules, &comm->cfg);
+	struct reach_rules rules = reach_rules_from(&comm->cfg);
+	enum taut_status st = TAUT_OK;
 
 	j->first_rank = mem_calloc((size_t)j->c->nmachines, sizeof(*j->first_rank));
 	j->first_machine = mem_calloc((size_t)j->c->nsystems, sizeof(*j->first_machine));

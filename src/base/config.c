@@ -20,7 +20,7 @@
 #include "base/nccl_names.h"
 #include "base/nearest.h"
 
-enum kind { KIND_INT, KIND_SIZE, KIND_STR, KIND_ENUM };
+enum kind { KIND_INT, KIND_SIZE, KIND_STR, KIND_ENUM, KIND_WORD };
 
 struct row {
 	struct setting s;
@@ -41,6 +41,8 @@ struct row {
 #define SET_STR(field, env, alias, dflt, doc) ROW(KIND_STR, field, env, alias, dflt, "text", "", doc, .lo = NULL)
 #define SET_ENUM(field, env, alias, dflt, names_, doc)                                                                 \
 	ROW(KIND_ENUM, field, env, alias, dflt, "choice", names_, doc, .names = names_)
+#define SET_WORD(field, env, alias, dflt, names_, doc)                                                                 \
+	ROW(KIND_WORD, field, env, alias, dflt, "choice", names_, doc, .names = names_)
 
 static const struct row rows[] = {
 #include "base/config.def"
@@ -92,6 +94,12 @@ const char *config_alias(const char *name)
 static bool row_secret(const struct row *row)
 {
 	return row->offset == offsetof(struct config, secret);
+}
+
+/* Is the field a char *? */
+static bool row_text(const struct row *row)
+{
+	return row->kind == KIND_STR || row->kind == KIND_WORD;
 }
 
 static bool parse_int(const char *text, long long *out)
@@ -153,14 +161,15 @@ static bool parse_number(const struct row *row, const char *text, long long *out
 	case KIND_SIZE:
 		return parse_size(text, out);
 	default:
-		*out = enum_index(row->names, text);
+		*out = row->kind == KIND_WORD && !*text ? 0 : enum_index(row->names, text);
 		return *out >= 0;
 	}
 }
 
-static const char *const want[] = {
-	[KIND_INT] = "a number from", [KIND_SIZE] = "a size (K, M, G) from", [KIND_ENUM] = "one of"
-};
+static const char *const want[] = { [KIND_INT] = "a number from",
+				    [KIND_SIZE] = "a size (K, M, G) from",
+				    [KIND_ENUM] = "one of",
+				    [KIND_WORD] = "one of" };
 
 /* @what: name, value and source as in "TAUT_LOG=loud (environment)". */
 static enum taut_status bad_value(const struct row *row, const char *what)
@@ -180,7 +189,7 @@ static enum fit row_number(const struct row *row, const char *text, long long *o
 		return SENSELESS;
 	}
 	*out = v;
-	if (row->kind == KIND_ENUM)
+	if (row->names)
 		return FITS;
 	parse_number(row, row->lo, &lo);
 	parse_number(row, row->hi, &hi);
@@ -204,17 +213,42 @@ static enum taut_status row_store_str(const struct row *row, struct config *cfg,
 static enum taut_status row_set(const struct row *row, struct config *cfg, const char *text, const char *what,
 				bool alias)
 {
+	enum fit fit;
 	long long v = 0;
 
 	if (row->kind == KIND_STR)
 		return row_store_str(row, cfg, text);
-	if (row_number(row, text, &v) != FITS && !alias)
+	fit = row_number(row, text, &v);
+	if (fit != FITS && !alias)
 		return bad_value(row, what);
+	if (row->kind == KIND_WORD)
+		return row_store_str(row, cfg, fit == FITS ? text : row->s.dflt);
 	if (row->kind == KIND_SIZE)
 		*(size_t *)((char *)cfg + row->offset) = (size_t)v;
 	else
 		*(int *)((char *)cfg + row->offset) = (int)v;
 	return TAUT_OK;
+}
+
+/* NCCL reads its numbers as C does: 0x10 and 010 are some. */
+static bool nccl_number(const char *text, long long *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(text, &end, 0);
+	return end != text && !*end && !errno;
+}
+
+/* As alias_value(). */
+static int row_alias_value(const struct row *row, const char *name, const char *value, char *out, size_t len)
+{
+	long long v;
+
+	if (row->kind == KIND_STR || row->kind == KIND_ENUM || !nccl_number(value, &v))
+		return alias_value(name, value, out, len);
+	/* Of its old levels the last one stands for what is above. */
+	return snprintf(out, len, "%lld", row->kind == KIND_WORD && v > 5 ? 5 : v) < (int)len ? 0 : -1;
 }
 
 static enum taut_status row_set_named(const struct row *row, struct config *cfg, const char *name, const char *value,
@@ -225,7 +259,7 @@ static enum taut_status row_set_named(const struct row *row, struct config *cfg,
 
 	if (!alias)
 		return row_set(row, cfg, value, what, false);
-	if (alias_value(name, value, ours, sizeof(ours)))
+	if (row_alias_value(row, name, value, ours, sizeof(ours)))
 		return fail(TAUT_ERR_CONFIG, "%s: longer than %zu bytes. %s", what, sizeof(ours) - 1, row->s.doc);
 	return row_set(row, cfg, ours, what, true);
 }
@@ -466,7 +500,7 @@ static void warn_value(const struct row *row, const struct choice *c)
 
 	if (!c->name || strcmp(c->name, row->s.alias) != 0 || atomic_load(mine))
 		return;
-	if (row->kind != KIND_STR && !alias_value(c->name, c->value, ours, sizeof(ours)))
+	if (row->kind != KIND_STR && !row_alias_value(row, c->name, c->value, ours, sizeof(ours)))
 		fit = row_number(row, ours, &v);
 	if (fit != FITS && !atomic_exchange(mine, true))
 		tell_value(row, c, fit, v);
@@ -567,10 +601,10 @@ enum taut_status config_copy(struct config *out, const struct config *cfg)
 	enum taut_status st = TAUT_OK;
 
 	for (size_t i = 0; i < ROWS; i++)
-		if (rows[i].kind == KIND_STR)
+		if (row_text(&rows[i]))
 			*(char **)((char *)&copy + rows[i].offset) = NULL;
 	for (size_t i = 0; i < ROWS && !st; i++)
-		if (rows[i].kind == KIND_STR)
+		if (row_text(&rows[i]))
 			st = row_store_str(&rows[i], &copy, *(char *const *)((const char *)cfg + rows[i].offset));
 	if (st)
 		goto err_cleanup;
@@ -586,7 +620,7 @@ void config_cleanup(struct config *cfg)
 	if (!cfg)
 		return;
 	for (size_t i = 0; i < ROWS; i++) {
-		if (rows[i].kind != KIND_STR)
+		if (!row_text(&rows[i]))
 			continue;
 		mem_free(*(char **)((char *)cfg + rows[i].offset));
 		*(char **)((char *)cfg + rows[i].offset) = NULL;
@@ -632,6 +666,7 @@ static void row_show(const struct row *row, const struct config *cfg, char *out,
 		show_size(*(const size_t *)field, out, len);
 		break;
 	case KIND_STR:
+	case KIND_WORD:
 		snprintf(out, len, "%s", *(char *const *)field);
 		break;
 	case KIND_ENUM:

@@ -16,11 +16,13 @@ struct config {
 #define SET_SIZE(field, env, alias, dflt, lo, hi, doc) size_t field;
 #define SET_STR(field, env, alias, dflt, doc) char *field;
 #define SET_ENUM(field, env, alias, dflt, names, doc) int field;
+#define SET_WORD(field, env, alias, dflt, names, doc) char *field;
 #include "base/config.def"
 #undef SET_INT
 #undef SET_SIZE
 #undef SET_STR
 #undef SET_ENUM
+#undef SET_WORD
 };
 
 /* On a bad value: TAUT_ERR_CONFIG, naming variable, value, limits and doc; but a bad one of a NCCL_* name is warned of

@@ -52,6 +52,7 @@ static const struct nccl_name table[] = {
 #define SET_SIZE(field, env, alias, dflt, lo, hi, doc) { alias, NCCL_USE_HONOURED, env },
 #define SET_STR(field, env, alias, dflt, doc) { alias, NCCL_USE_HONOURED, env },
 #define SET_ENUM(field, env, alias, dflt, names, doc) { alias, NCCL_USE_HONOURED, env },
+#define SET_WORD(field, env, alias, dflt, names, doc) { alias, NCCL_USE_HONOURED, env },
 #include "base/config.def"
 #define UNUSED(variable, why) { variable, NCCL_USE_NONE, why },
 #define THEIRS(variable) { variable, NCCL_USE_OTHERS, "" },

@@ -61,16 +61,14 @@ enum taut_status comm_find_order(struct taut_comm *comm)
 
 enum taut_status comm_check_strict(const struct config *cfg)
 {
-	struct reach_rules rules;
+	struct reach_rules rules = reach_rules_from(cfg);
 	struct topo_paths *paths = NULL;
 	struct topo *t = NULL;
-	enum taut_status st = TAUT_OK;
+	enum taut_status st;
 
 	if (!cfg->strict)
 		return TAUT_OK;
-	st = reach_rules_from(&rules, cfg);
-	if (!st)
-		st = topo_live(&t, cfg);
+	st = topo_live(&t, cfg);
 	if (!st)
 		st = paths_create(&paths, t, &path_rules_default);
 	if (!st)
@@ -110,12 +108,12 @@ static bool refuses(char *why, size_t len, const struct topo *t, const struct to
 bool comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
 		      int n)
 {
-	struct reach_rules rules;
+	struct reach_rules rules = reach_rules_from(cfg);
 	struct topo_paths *paths = NULL;
 	struct topo *t = NULL;
 	bool refused = false;
 
-	if (!reach_rules_from(&rules, cfg) && !topo_live(&t, cfg) && !paths_create(&paths, t, &path_rules_default))
+	if (!topo_live(&t, cfg) && !paths_create(&paths, t, &path_rules_default))
 		for (int i = 0; i < n && !refused; i++)
 			refused = refuses(why, len, t, paths, &rules, find_gpu(t, bus), find_gpu(t, others[i]));
 	paths_free(paths);

@@ -286,33 +286,12 @@ enum taut_status reach_strict(const struct topo *t, const struct topo_paths *p, 
 
 /* --- settings --- */
 
-static enum taut_status level_from(int *out, const char *name, const char *value)
+struct reach_rules reach_rules_from(const struct config *cfg)
 {
-	int class = path_class_parse(value);
-
-	*out = -1;
-	if (!*value)
-		return TAUT_OK;
-	if (class < 0 || class > PATH_SYS)
-		return fail(TAUT_ERR_CONFIG,
-			    "%s=%.80s: expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB or SYS, or a number from 0 "
-			    "to 5",
-			    name, value);
-	*out = class;
-	return TAUT_OK;
-}
-
-enum taut_status reach_rules_from(struct reach_rules *out, const struct config *cfg)
-{
-	struct reach_rules r = { .p2p_disable = cfg->p2p_disable,
-				 .shm_disable = cfg->shm_disable,
-				 .ib_disable = cfg->ib_disable,
-				 .strict = cfg->strict };
-	enum taut_status st = level_from(&r.p2p_level, "TAUT_P2P_LEVEL", cfg->p2p_level);
-
-	if (!st)
-		st = level_from(&r.gdr_level, "TAUT_NET_GDR_LEVEL", cfg->gdr_level);
-	if (!st)
-		*out = r;
-	return st;
+	return (struct reach_rules){ .p2p_disable = cfg->p2p_disable,
+				     .p2p_level = path_class_parse(cfg->p2p_level),
+				     .gdr_level = path_class_parse(cfg->gdr_level),
+				     .shm_disable = cfg->shm_disable,
+				     .ib_disable = cfg->ib_disable,
+				     .strict = cfg->strict };
 }

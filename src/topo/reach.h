@@ -26,7 +26,7 @@ struct reach_rules {
 };
 /* From TAUT_P2P_LEVEL, TAUT_NET_GDR_LEVEL, ..., TAUT_STRICT of @cfg. */
 struct config;
-enum taut_status reach_rules_from(struct reach_rules *out, const struct config *cfg);
+struct reach_rules reach_rules_from(const struct config *cfg);
 
 struct reach {
 	bool asked; /* false: the question makes no sense for the pair (two cards and p2p) */

@@ -142,6 +142,12 @@ static void a_bad_value_names_variable_value_limits_and_doc(void **state)
 	setenv("TAUT_LOG", "loud", 1);
 	assert_fails_with("expected one of none|err|warn|info|debug");
 	unsetenv("TAUT_LOG");
+	setenv("TAUT_P2P_LEVEL", "DIS", 1);
+	assert_fails_with("TAUT_P2P_LEVEL=DIS (environment): expected one of LOC|NVL|");
+	unsetenv("TAUT_P2P_LEVEL");
+	setenv("TAUT_NET_GDR_LEVEL", "0x3", 1);
+	assert_fails_with("TAUT_NET_GDR_LEVEL=0x3");
+	unsetenv("TAUT_NET_GDR_LEVEL");
 	write_file("\nTAUT_SLOT_BYTES=1K\n");
 	assert_fails_with(":2): expected a size (K, M, G) from 4K to 64M");
 }
@@ -210,6 +216,13 @@ static void nccl_values_are_put_in_tauts_words(void **state)
 		{ "NCCL_P2P_DISABLE", "1", "TAUT_P2P_DISABLE", "1" },
 		{ "NCCL_P2P_LEVEL", "PHB", "TAUT_P2P_LEVEL", "PHB" },
 		{ "NCCL_NET_GDR_LEVEL", "3", "TAUT_NET_GDR_LEVEL", "3" },
+		{ "NCCL_NET_GDR_LEVEL", "7", "TAUT_NET_GDR_LEVEL", "5" },
+		{ "NCCL_BUFFSIZE", "0x400000", "TAUT_SLOT_BYTES", "4M" },
+		{ "NCCL_BUFFSIZE", "4M", "TAUT_SLOT_BYTES", "4M" },
+		{ "NCCL_MAX_NCHANNELS", "0x10", "TAUT_CHANNELS", "16" },
+		{ "NCCL_MAX_NCHANNELS", "010", "TAUT_CHANNELS", "8" },
+		{ "NCCL_SHM_DISABLE", "0x1", "TAUT_SHM_DISABLE", "1" },
+		{ "NCCL_HOSTID", "0x10", "TAUT_HOSTID", "0x10" },
 		{ "NCCL_IB_DISABLE", "1", "TAUT_IB_DISABLE", "1" },
 	};
 
@@ -231,23 +244,32 @@ static void a_bad_value_of_nccl_is_warned_of_once_and_the_default_taken(void **s
 	setenv("NCCL_SHM_DISABLE", "yes", 1);
 	setenv("NCCL_ALGO", "allreduce:^one_shot;Tree", 1);
 	setenv("NCCL_PROTO", "^foo", 1);
+	setenv("NCCL_BUFFSIZE", "0x100", 1);
+	setenv("NCCL_P2P_LEVEL", "NEAR", 1);
+	setenv("NCCL_NET_GDR_LEVEL", "0x3", 1);
 	setenv("NCCL_MAX_NCHANNELS", "200", 1);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(config_load(&cfg), TAUT_OK);
 		assert_int_equal(cfg.log_level, LOG_WARN);
 		assert_string_equal(cfg.log_modules, "comm");
 		assert_int_equal(cfg.shm_disable, 0);
+		assert_int_equal(cfg.slot_bytes, 4 << 10);
+		assert_string_equal(cfg.p2p_level, "");
+		assert_string_equal(cfg.gdr_level, "3");
 		assert_int_equal(cfg.channels, 64);
 		assert_string_equal(cfg.algo, "tree");
 		assert_string_equal(cfg.proto, "");
 		config_cleanup(&cfg);
 	}
-	assert_int_equal(levels[LOG_WARN], 6);
+	assert_int_equal(levels[LOG_WARN], 8);
 	assert_string_equal(
 		lines, "NCCL_DEBUG=loud (environment): expected one of VERSION|WARN|INFO|ABORT|TRACE: taken as the "
 		       "default\n"
 		       "NCCL_DEBUG_SUBSYS: NCCL has no \"FOO\": left out\n"
 		       "NCCL_SHM_DISABLE=yes (environment): expected a number from 0 to 1: taken as the default\n"
+		       "NCCL_BUFFSIZE=0x100 (environment): expected a size (K, M, G) from 4K to 64M: taken as 4096\n"
+		       "NCCL_P2P_LEVEL=NEAR (environment): expected one of "
+		       "LOC|NVL|NVB|C2C|PIX|PXB|P2C|PXN|PHB|SYS|0|1|2|3|4|5: taken as the default\n"
 		       "NCCL_ALGO: NCCL has no \"one_shot\": left out\n"
 		       "NCCL_PROTO: NCCL has no \"foo\": left out\n"
 		       "NCCL_MAX_NCHANNELS=200 (environment): expected a number from 0 to 64: taken as 64\n");

@@ -572,7 +572,7 @@ static void rules_come_from_the_settings(void **state)
 
 	(void)state;
 	assert_int_equal(config_defaults(&cfg), TAUT_OK);
-	assert_int_equal(reach_rules_from(&r, &cfg), TAUT_OK);
+	r = reach_rules_from(&cfg);
 	assert_int_equal(r.p2p_level, -1);
 	assert_int_equal(r.gdr_level, -1);
 	assert_false(r.p2p_disable || r.shm_disable || r.ib_disable || r.strict);
@@ -582,18 +582,34 @@ static void rules_come_from_the_settings(void **state)
 	assert_int_equal(config_set(&cfg, "TAUT_SHM_DISABLE", "1"), TAUT_OK);
 	assert_int_equal(config_set(&cfg, "TAUT_IB_DISABLE", "1"), TAUT_OK);
 	assert_int_equal(config_set(&cfg, "TAUT_STRICT", "1"), TAUT_OK);
-	assert_int_equal(reach_rules_from(&r, &cfg), TAUT_OK);
+	r = reach_rules_from(&cfg);
 	assert_int_equal(r.p2p_level, PATH_PXB);
 	assert_int_equal(r.gdr_level, PATH_SYS);
 	assert_true(r.p2p_disable && r.shm_disable && r.ib_disable && r.strict);
-	assert_int_equal(config_set(&cfg, "TAUT_P2P_LEVEL", "DIS"), TAUT_OK);
-	assert_int_equal(reach_rules_from(&r, &cfg), TAUT_ERR_CONFIG);
-	assert_non_null(strstr(taut_error_message(), "TAUT_P2P_LEVEL=DIS: expected LOC, NVL, "));
-	assert_int_equal(config_set(&cfg, "TAUT_P2P_LEVEL", ""), TAUT_OK);
-	assert_int_equal(config_set(&cfg, "TAUT_NET_GDR_LEVEL", "near"), TAUT_OK);
-	assert_int_equal(reach_rules_from(&r, &cfg), TAUT_ERR_CONFIG);
-	assert_int_equal(r.p2p_level, PATH_PXB); /* untouched */
 	config_cleanup(&cfg);
+}
+
+static void every_level_that_the_settings_take_is_a_class(void **state)
+{
+	const struct setting *s = config_setting(0);
+	struct config cfg;
+	char *words, *next;
+	int n = 0;
+
+	(void)state;
+	for (size_t i = 0; strcmp(s->name, "TAUT_P2P_LEVEL") != 0; i++)
+		s = config_setting(i);
+	words = strdup(s->limits);
+	assert_int_equal(config_defaults(&cfg), TAUT_OK);
+	for (char *word = strtok_r(words, "|", &next); word; word = strtok_r(NULL, "|", &next), n++) {
+		assert_int_equal(config_set(&cfg, "TAUT_P2P_LEVEL", word), TAUT_OK);
+		assert_int_equal(config_set(&cfg, "TAUT_NET_GDR_LEVEL", word), TAUT_OK);
+		assert_true(reach_rules_from(&cfg).p2p_level >= 0 && reach_rules_from(&cfg).p2p_level <= PATH_SYS);
+		assert_int_equal(reach_rules_from(&cfg).p2p_level, reach_rules_from(&cfg).gdr_level);
+	}
+	assert_int_equal(n, PATH_SYS + 1 + 6);
+	config_cleanup(&cfg);
+	free(words);
 }
 
 int main(void)
@@ -621,6 +637,7 @@ int main(void)
 		cmocka_unit_test(a_port_must_be_up),
 		cmocka_unit_test(ports_of_two_kinds_do_not_meet),
 		cmocka_unit_test(rules_come_from_the_settings),
+		cmocka_unit_test(every_level_that_the_settings_take_is_a_class),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
