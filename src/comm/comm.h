@@ -80,7 +80,7 @@ struct comm_segment { /* of taut_mem_alloc() */
 	struct comm_segment *next;
 	int number; /* the same on every rank */
 	size_t len;
-	unsigned char *base[]; /* by rank, as mapped here */
+	unsigned char *base[]; /* by rank, as mapped here; where nothing is shared, own alone */
 };
 struct plan_entry;
 
@@ -148,7 +148,7 @@ struct taut_comm {
 	/* user operations, shared memory */
 	struct premul *premul;
 	int npremul;
-	struct comm_segment *segments;
+	struct comm_segment *segments, *unshared;
 	int next_segment;
 	struct exec_shared_line *shared;
 	size_t shared_len;

@@ -215,6 +215,26 @@ static enum taut_status segment_new(struct taut_comm *comm, size_t len, void **o
 	return TAUT_OK;
 }
 
+/* Where no other rank addresses it. */
+static enum taut_status unshared_new(struct taut_comm *comm, size_t len, void **out)
+{
+	struct comm_segment *s = mem_calloc(1, sizeof(*s) + (size_t)comm->size * sizeof(unsigned char *));
+	size_t room = page_up(len ? len : 1);
+	unsigned char *p = s ? mem_aligned(4096, room) : NULL;
+
+	if (!p) {
+		mem_free(s);
+		return fail(TAUT_ERR_NOMEM, "taut_mem_alloc: %zu bytes", len);
+	}
+	memset(p, 0, room);
+	s->next = comm->unshared;
+	s->len = room;
+	s->base[comm->rank] = p;
+	comm->unshared = s;
+	*out = p;
+	return TAUT_OK;
+}
+
 enum taut_status taut_mem_alloc(void **out, size_t len, struct taut_comm *comm)
 {
 	enum taut_status st;
@@ -236,11 +256,23 @@ enum taut_status taut_mem_alloc(void **out, size_t len, struct taut_comm *comm)
 		if (st)
 			st = comm_failed(comm, st);
 	} else if (!st) {
-		*out = mem_aligned(4096, page_up(len ? len : 1));
-		st = *out ? TAUT_OK : fail(TAUT_ERR_NOMEM, "taut_mem_alloc: %zu bytes", len);
+		st = unshared_new(comm, len, out);
 	}
 	comm_unlock(comm);
 	return st;
+}
+
+/* Of @list, the one where @ptr begins; NULL: there is none. */
+static struct comm_segment *take(struct comm_segment **list, int rank, const void *ptr)
+{
+	struct comm_segment *s;
+
+	while (*list && (*list)->base[rank] != ptr)
+		list = &(*list)->next;
+	s = *list;
+	if (s)
+		*list = s->next;
+	return s;
 }
 
 static void segment_free(struct taut_comm *comm, struct comm_segment *s)
@@ -249,10 +281,16 @@ static void segment_free(struct taut_comm *comm, struct comm_segment *s)
 	mem_free(s);
 }
 
+static void unshared_free(struct taut_comm *comm, struct comm_segment *s)
+{
+	mem_free(s->base[comm->rank]);
+	mem_free(s);
+}
+
 enum taut_status taut_mem_free(void *ptr, struct taut_comm *comm)
 {
 	enum taut_status st = TAUT_OK;
-	struct comm_segment **at;
+	struct comm_segment *s;
 	uint64_t ticket;
 
 	if (!comm)
@@ -261,20 +299,14 @@ enum taut_status taut_mem_free(void *ptr, struct taut_comm *comm)
 		return TAUT_OK;
 	ticket = comm_ticket(comm);
 	comm_lock(comm, ticket);
-	for (at = &comm->segments; *at && (*at)->base[comm->rank] != ptr; at = &(*at)->next)
-		;
-	if (*at) {
-		struct comm_segment *s = *at;
-
-		*at = s->next;
+	if ((s = take(&comm->segments, comm->rank, ptr)))
 		segment_free(comm, s);
-	} else if (comm->gpu) {
+	else if ((s = take(&comm->unshared, comm->rank, ptr)))
+		unshared_free(comm, s);
+	else if (comm->gpu)
 		st = comm_gpu_free(ptr, comm);
-	} else if (can_share(comm)) {
+	else
 		st = fail(TAUT_ERR_ARG, "taut_mem_free: %p is not from taut_mem_alloc() of this communicator", ptr);
-	} else {
-		mem_free(ptr);
-	}
 	comm_unlock(comm);
 	return st;
 }
@@ -286,6 +318,12 @@ void mem_cleanup(struct taut_comm *comm)
 
 		comm->segments = s->next;
 		segment_free(comm, s);
+	}
+	while (comm->unshared) {
+		struct comm_segment *s = comm->unshared;
+
+		comm->unshared = s->next;
+		unshared_free(comm, s);
 	}
 	if (comm->shared)
 		munmap(comm->shared, comm->shared_len);

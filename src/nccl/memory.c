@@ -18,6 +18,44 @@ struct registered {
 	bool kept; /* of the GPU */
 };
 
+/* What ncclMemAlloc() gave of host memory: ncclMemFree() has to know it from what is not its to free. */
+static struct given {
+	struct given *next;
+	void *ptr;
+} * all_given;
+static pthread_mutex_t given_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool give(void **out, size_t size)
+{
+	struct given *g = mem_calloc(1, sizeof(*g));
+
+	*out = g ? mem_aligned(PAGE, size) : NULL;
+	if (!*out) {
+		mem_free(g);
+		return false;
+	}
+	pthread_mutex_lock(&given_lock);
+	*g = (struct given){ all_given, *out };
+	all_given = g;
+	pthread_mutex_unlock(&given_lock);
+	return true;
+}
+
+static bool take_given(const void *ptr)
+{
+	struct given **at = &all_given, *g;
+
+	pthread_mutex_lock(&given_lock);
+	while (*at && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	g = *at;
+	if (g)
+		*at = g->next;
+	pthread_mutex_unlock(&given_lock);
+	mem_free(g);
+	return g;
+}
+
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 {
 	nccl_begin();
@@ -28,8 +66,8 @@ ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 		return ncclSuccess;
 	if (nccl_gpus())
 		return nccl_status(NULL, gpu_mem_get(ptr, size));
-	*ptr = mem_aligned(PAGE, size);
-	return *ptr ? ncclSuccess : nccl_fail(NULL, ncclSystemError, "ncclMemAlloc: no memory for %zu bytes", size);
+	return give(ptr, size) ? ncclSuccess
+			       : nccl_fail(NULL, ncclSystemError, "ncclMemAlloc: no memory for %zu bytes", size);
 }
 PROFILED(ncclMemAlloc);
 
@@ -37,6 +75,9 @@ ncclResult_t ncclMemFree(void *ptr)
 {
 	if (ptr && gpu_memory(ptr))
 		return nccl_status(NULL, gpu_mem_put(ptr));
+	if (ptr && !take_given(ptr))
+		return nccl_fail(NULL, ncclInvalidArgument,
+				 "ncclMemFree: %p is not from ncclMemAlloc(), or is freed already", ptr);
 	mem_free(ptr);
 	return ncclSuccess;
 }

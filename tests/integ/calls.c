@@ -227,9 +227,12 @@ static void same_bits_everywhere(struct taut_comm *c, int rank, int size)
 static void shared_memory(struct taut_comm *c, int rank, int size)
 {
 	size_t n = 300000;
-	int32_t *a, *b, *private = malloc(n * 4);
+	int32_t *a, *b, *left, *private = malloc(n * 4);
 
 	must(taut_mem_alloc((void **)&a, n * 4, c) == TAUT_OK && taut_mem_alloc((void **)&b, n * 4, c) == TAUT_OK);
+	must(taut_mem_alloc((void **)&left, 100, c) == TAUT_OK); /* it goes with the communicator */
+	for (size_t i = 0; i < n; i++)
+		must(!a[i] && !b[i]);
 	for (int round = 0; round < 12; round++) {
 		size_t m = round % 4 == 3 ? 100 : n - (size_t)round;
 		int32_t *in = round % 3 == 2 ? private : a;
@@ -250,6 +253,8 @@ static void shared_memory(struct taut_comm *c, int rank, int size)
 	must(taut_broadcast(a, b, n, TAUT_INT32, size - 1, c, NULL) == TAUT_OK);
 	must(taut_all_gather(a, b, n / (size_t)size, TAUT_INT32, c, NULL) == TAUT_OK);
 	must(taut_mem_free(a, c) == TAUT_OK && taut_mem_free(b, c) == TAUT_OK);
+	must(taut_mem_free(a, c) == TAUT_ERR_ARG); /* again */
+	must(taut_mem_free(private, c) == TAUT_ERR_ARG && strstr(taut_error_message(), "is not from taut_mem_alloc()"));
 	free(private);
 }
 

@@ -46,6 +46,22 @@ static void allocated(struct team *t)
 	}
 }
 
+static void freed_wrongly(void)
+{
+	char *mine = malloc(100), *p;
+	char word[32];
+
+	snprintf(word, sizeof(word), "%p", (void *)mine);
+	must(ncclMemFree(mine) == ncclInvalidArgument);
+	must(strstr(ncclGetLastError(NULL), word) && strstr(ncclGetLastError(NULL), "is not from ncclMemAlloc()"));
+	free(mine);
+	succeeds(ncclMemAlloc((void **)&p, 100));
+	must(ncclMemFree(p + 1) == ncclInvalidArgument);
+	succeeds(ncclMemFree(p));
+	must(ncclMemFree(p) == ncclInvalidArgument);
+	succeeds(ncclMemFree(NULL));
+}
+
 /* --- buffers --- */
 static void registered(struct team *t)
 {
@@ -115,6 +131,7 @@ static void left_over(struct team *t)
 int main(void)
 {
 	api_begin();
+	freed_wrongly();
 	each_way(3, allocated, "allocated");
 	each_way(3, registered, "registered");
 	each_way(3, windows, "windows");
