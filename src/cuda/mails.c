@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "cuda/kernels/kernels.h"
 
+#define SPARES 8
+
 static struct mails {
 	struct mails *next;
 	uint64_t key;
@@ -17,6 +19,8 @@ static struct mails {
 		const struct cu_ctx *ctx;
 	} left[GPU_MAX_RANKS];
 } * all, *over; /* over: all have left, and there is mail to be freed */
+/* Where there is no memory for one, as the ranks that leave have to find it. Not in use: no ranks, no mail. */
+static struct mails spare[SPARES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct mails **find(uint64_t key)
@@ -28,13 +32,29 @@ static struct mails **find(uint64_t key)
 	return at;
 }
 
+static struct mails *mails_get(void)
+{
+	struct mails *m = mem_calloc(1, sizeof(*m));
+
+	for (int i = 0; !m && i < SPARES; i++)
+		if (!spare[i].here && !spare[i].n)
+			m = &spare[i];
+	return m;
+}
+
+static void mails_put(struct mails *m)
+{
+	if (m < spare || m >= spare + SPARES)
+		mem_free(m);
+}
+
 void mails_join(uint64_t key, int ranks)
 {
 	struct mails *m;
 
 	pthread_mutex_lock(&lock);
 	if (!*find(key)) {
-		m = mem_calloc(1, sizeof(*m));
+		m = mails_get();
 		if (m) {
 			*m = (struct mails){ .next = all, .key = key, .here = ranks };
 			all = m;
@@ -46,8 +66,7 @@ void mails_join(uint64_t key, int ranks)
 /* Mail that may be freed now. */
 static bool take(struct mail *out, const struct cu_ctx *ctx)
 {
-	struct mails *gone = NULL;
-	bool found = false;
+	bool found = false, gone = false;
 
 	pthread_mutex_lock(&lock);
 	for (struct mails **at = &over; *at && !found; at = gone ? at : &(*at)->next) {
@@ -61,12 +80,13 @@ static bool take(struct mail *out, const struct cu_ctx *ctx)
 		found = true;
 		*out = m->left[i];
 		m->left[i] = m->left[--m->n];
-		gone = m->n ? NULL : m;
-		if (gone)
+		gone = !m->n;
+		if (gone) {
 			*at = m->next;
+			mails_put(m);
+		}
 	}
 	pthread_mutex_unlock(&lock);
-	mem_free(gone);
 	return found;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mail is freed when the last rank of the process has left. */
 #include "cuda/mails.h"
+
+#include "base/mem.h"
 #include "unit.h"
 
 static uint64_t freed;
@@ -59,11 +61,32 @@ static void nobody_frees_mail_of_a_context_that_may_wait_for_it(void **state)
 	assert_int_equal(freed, 333);
 }
 
+static void without_memory_mail_is_freed_all_the_same(void **state)
+{
+	(void)state;
+	for (uint64_t turn = 1; turn < 20; turn++) {
+		freed = 0;
+		mem_fail_from(1);
+		for (uint64_t key = 1; key <= 8; key++)
+			mails_join(key, 2);
+		for (uint64_t key = 1; key <= 8; key++)
+			mails_join(key, 2);
+		mem_fail_from(0);
+		for (uint64_t key = 1; key <= 8; key++) {
+			mails_leave(&driver, key, 1, ctx_of(0));
+			assert_int_equal(freed, 2 * (key - 1));
+			mails_leave(&driver, key, 1, ctx_of(0));
+			assert_int_equal(freed, 2 * key);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_to_leave_frees_all),
 		cmocka_unit_test(nobody_frees_mail_of_a_context_that_may_wait_for_it),
+		cmocka_unit_test(without_memory_mail_is_freed_all_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
