@@ -122,6 +122,7 @@ static void set_ready(struct share *s, int k, uint32_t value)
 	pthread_mutex_unlock(&s->lock); /* the copy may take its time, and a call must not wait for it */
 	st = share_put(&s->a, s->stream, s->a.ready + (uint64_t)k * sizeof(value), &value, sizeof(value));
 	pthread_mutex_lock(&s->lock);
+	s->stuck = st;
 	if (st)
 		return;
 	s->known[k].ready = value;
@@ -137,10 +138,12 @@ static bool settle_entry(struct share *s, int k)
 
 	if (state == SHARE_RETIRED && all_answer(s, k, SHARE_GONE))
 		entry_is_over(s, k);
-	if (state != SHARE_PUBLISHED)
+	if (state != SHARE_PUBLISHED || s->stuck)
 		return false;
 	if (own->dying && !own->chunks) {
 		set_ready(s, k, 0);
+		if (s->stuck) /* kernels may go on using it: nobody lets go */
+			return false;
 		atomic_store_explicit(&s->own->entry[k].state, SHARE_RETIRED, memory_order_release);
 		return true;
 	}

@@ -18,9 +18,11 @@ bool share_same_context(const struct share_args *a, int r)
 enum taut_status share_put(const struct share_args *a, struct cu_stream *stream, uint64_t to, const void *from,
 			   size_t len)
 {
-	enum taut_status st = cuda_st(a->cu->copy_to(to, from, len, stream), "an address for the GPU");
+	int err = a->cu->copy_to(to, from, len, stream);
 
-	return st ? st : cuda_st(a->cu->stream_sync(stream), "an address for the GPU");
+	if (!err)
+		err = a->cu->stream_sync(stream);
+	return err ? fail(TAUT_ERR_SYS, "rank %d: a word for its GPU: driver error %d", a->rank, err) : TAUT_OK;
 }
 
 static bool refuse(const struct share_maps *m, int r, uint64_t size, const char *call, int err)

@@ -61,6 +61,7 @@ struct share {
 	uint64_t refused[REFUSED]; /* ids, in a ring */
 	unsigned nrefused;
 	bool said[SAIDS];
+	bool stuck; /* its GPU takes no word any more: what is ready stays so, and mapped */
 };
 
 /* False where the driver knows nothing at @p. */

@@ -292,9 +292,13 @@ static int fake_mode(int *mode)
 	return 0;
 }
 
+static struct cu_ctx *_Atomic no_copies; /* fail in this context */
+
 static int fake_copy(uint64_t to, const void *from, size_t len, struct cu_stream *s)
 {
 	(void)s;
+	if (current && current == atomic_load(&no_copies))
+		return 700;
 	for (size_t i = 0; i < len / 4; i++)
 		__atomic_store_n((uint32_t *)(uintptr_t)to + i, ((const uint32_t *)from)[i], __ATOMIC_SEQ_CST);
 	return 0;

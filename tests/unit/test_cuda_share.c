@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "cuda/share.h"
+#include "cuda/share_table.h"
 #include "share_driver.h"
 #include "unit.h"
 
@@ -396,6 +397,30 @@ static void memory_is_let_go_of_before_it_is_freed(void **state)
 	world_destroy(w);
 }
 
+/* Its kernels would go on in memory that the peers have let go of. */
+static void what_is_ready_stays_mapped_when_that_cannot_be_taken_back(void **state)
+{
+	struct world *w = world_create();
+	const struct share_table *t = w->table;
+	struct share *s[RANKS];
+	char *p = get_whole(ctx_of(0), 4 * MB, 0), *other = get_whole(ctx_of(0), 4 * MB, 0);
+	int k;
+
+	(void)state;
+	open_all(w, s);
+	check_all(w, s[0], p, MB, false);
+	k = (int)share_find(s[0], p, MB, false).number;
+	atomic_store(&no_copies, ctx_of(0));
+	share_retire(s[0], p, 300);
+	assert_int_equal(w->ready[0][k], 1);
+	for (int r = 1; r < RANKS; r++)
+		assert_int_equal(atomic_load(&t->rank[r].entry_answer[0][k]), SHARE_MAPPED);
+	assert_false(share_publish(s[0], other, MB, 100)); /* nor is anything new ready */
+	close_all(s);
+	atomic_store(&no_copies, NULL);
+	world_destroy(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +434,7 @@ int main(void)
 		cmocka_unit_test(memory_is_shared_between_processes),
 		cmocka_unit_test(a_buffer_of_many_allocations),
 		cmocka_unit_test(memory_is_let_go_of_before_it_is_freed),
+		cmocka_unit_test(what_is_ready_stays_mapped_when_that_cannot_be_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
