@@ -115,39 +115,20 @@ DEVICE bool wait_credit(const gpu_call &c, const uint64_t *credit, uint32_t coun
 	return true;
 }
 
-DEVICE void short_send(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)
+/* The next rows of a message, into slot @count. All threads of the warp. */
+DEVICE bool short_put(const gpu_messages_args &a, const gpu_flow &f, unsigned lane, const gpu_message &m, const rows &r,
+		      uint32_t count, uint32_t number)
 {
-	uint64_t *counter = short_counter_of(a, f, lane);
-	const uint64_t *credit = credit_at(a, a.call.rank, f.peer, lane);
-	uint32_t count = (uint32_t)*counter, first = lane ? 0 : (uint32_t)*number_of(a, GPU_PATH_SHORT, f);
+	uint64_t w[GPU_SHORT_ROWS] = {};
+	char *slot = short_slot_at(a, f.peer, a.call.rank, lane, count);
 
-#pragma unroll 1
-	for (unsigned i = f.first; i < (unsigned)f.first + f.count; i++) {
-		const gpu_message &m = a.message[i];
-		rows r = rows_of(m, lane, GPU_SHORT_LANES_OF(m.bytes, a.short_lanes));
-
-		if (lane >= r.step)
-			continue;
-		do {
-			uint64_t w[GPU_SHORT_ROWS] = {};
-			char *slot = short_slot_at(a, f.peer, a.call.rank, lane, count);
-
-			rows_load(w, m, r);
-			if (!wait_credit(a.call, credit, count))
-				return;
-			count++;
-			rows_store(slot, w, r, count);
-			if (has_header(r))
-				header_store(slot, m, first + a.number[i], count);
-			next_rows(r);
-		} while (!are_past(r));
-	}
-	warp_sync();
-	if (lane_index())
-		return;
-	*counter = count;
-	if (!lane)
-		count_flow(a, GPU_PATH_SHORT, f, first);
+	rows_load(w, m, r);
+	if (!wait_credit(a.call, credit_at(a, a.call.rank, f.peer, lane), count))
+		return false;
+	rows_store(slot, w, r, count + 1);
+	if (has_header(r))
+		header_store(slot, m, number, count + 1);
+	return true;
 }
 
 /* --- receiving --- */
@@ -222,10 +203,11 @@ DEVICE bool header_fits(const gpu_messages_args &a, unsigned peer, const gpu_mes
 	return false;
 }
 
-/* All threads of the warp. */
-DEVICE bool short_take(const gpu_messages_args &a, const gpu_flow &f, const gpu_message &m, const rows &r,
-		       const arrival &x)
+/* The next rows of a message, from slot @count. All threads of the warp. */
+DEVICE bool short_take(const gpu_messages_args &a, const gpu_flow &f, unsigned lane, const gpu_message &m,
+		       const rows &r, uint32_t count, uint32_t number)
 {
+	arrival x = { short_slot_at(a, a.call.rank, f.peer, lane, count), count + 1, number };
 	vec16 v[GPU_SHORT_ROWS];
 	header h = {};
 	uint32_t spins = 0;
@@ -241,13 +223,17 @@ DEVICE bool short_take(const gpu_messages_args &a, const gpu_flow &f, const gpu_
 			return false;
 	}
 	rows_keep(v, m, r);
-	return r.first || !any_of_warp(has_header(r) && !header_fits(a, f.peer, m, h));
+	if (!r.first && any_of_warp(has_header(r) && !header_fits(a, f.peer, m, h)))
+		return false;
+	if (!(x.flag % (GPU_SHORT_SLOTS / 2)) && !lane_index())
+		store_word(credit_at(a, f.peer, a.call.rank, lane), x.flag);
+	return true;
 }
 
-DEVICE void short_recv(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)
+/* --- either --- */
+DEVICE void short_move(const gpu_messages_args &a, const gpu_flow &f, unsigned lane, bool sends)
 {
 	uint64_t *counter = short_counter_of(a, f, lane);
-	uint64_t *credit = credit_at(a, f.peer, a.call.rank, lane);
 	uint32_t count = (uint32_t)*counter, first = lane ? 0 : (uint32_t)*number_of(a, GPU_PATH_SHORT, f);
 
 #pragma unroll 1
@@ -258,17 +244,14 @@ DEVICE void short_recv(const gpu_messages_args &a, const gpu_flow &f, unsigned l
 		if (lane >= r.step)
 			continue;
 		do {
-			arrival x = { short_slot_at(a, a.call.rank, f.peer, lane, count), count + 1,
-				      first + a.number[i] };
-
-			if (!short_take(a, f, m, r, x))
+			if (!(sends ? short_put(a, f, lane, m, r, count, first + a.number[i])
+				    : short_take(a, f, lane, m, r, count, first + a.number[i])))
 				return;
 			count++;
-			if (!(count % (GPU_SHORT_SLOTS / 2)) && !lane_index())
-				store_word(credit, count);
 			next_rows(r);
 		} while (!are_past(r));
 	}
+	warp_sync();
 	if (lane_index())
 		return;
 	*counter = count;
@@ -309,9 +292,9 @@ DEVICE unsigned short_flow_of(const gpu_messages_args &a, unsigned number)
 DEVICE void short_lane_work(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)
 {
 	if (f.kind == GPU_FLOW_SEND)
-		short_send(a, f, lane);
+		short_move(a, f, lane, true);
 	else if (f.kind == GPU_FLOW_RECV)
-		short_recv(a, f, lane);
+		short_move(a, f, lane, false);
 	else
 		short_copy(a, f, lane);
 }
