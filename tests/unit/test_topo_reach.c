@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topo_reach_box.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/config.h"
 
 /* --- usable --- */
