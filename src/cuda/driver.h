@@ -40,6 +40,7 @@ struct cu_launch {
 enum { CU_OK = 0, CU_NOT_READY = 600, CU_PEER_ENABLED = 704, CU_NOT_SUPPORTED = 801 };
 enum {
 	CU_DEVICE_SMS = 16,
+	CU_DEVICE_SHARED_MOST = 97, /* of a block that asks for it */
 };
 enum {
 	CU_POINTER_CONTEXT = 1,
@@ -59,7 +60,7 @@ enum { CU_REGISTER_PORTABLE = 1, CU_REGISTER_MAPPED = 2 };
 enum { CU_P2P_ATOMICS = 3 };
 enum { CU_IPC_LAZY_PEER = 1 };
 enum { CU_HANDLE_FD = 1, CU_HANDLE_FABRIC = 8, CU_LOCATION_DEVICE = 1, CU_ACCESS_READ_WRITE = 3 };
-enum { CU_FUNCTION_PTX_VERSION = 5 };
+enum { CU_FUNCTION_SHARED = 1, CU_FUNCTION_PTX_VERSION = 5, CU_FUNCTION_SHARED_MOST = 8 };
 enum { CU_LAUNCH_EARLY = 6 }; /* programmatic stream serialization */
 
 struct cuda_driver {

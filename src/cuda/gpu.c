@@ -16,19 +16,22 @@
 #define LL_DATA ((size_t)64 << 10)    /* largest message by ll */
 #define LL128_SHARE ((size_t)2 << 20) /* largest part of a message by ll128, if there is room */
 #define LL128_BUDGET ((size_t)16 << 20)
-#define STAGE_BYTES ((size_t)32 << 10) /* of a block, in and out each */
-#define PUSH_SLOT_MOST 4096	       /* what a warp moves in one go */
-#define SHORT_MOST (128u << 10)	       /* largest short message between two ranks */
+#define STAGE_BYTES ((size_t)8 << 20) /* of all blocks, in and out */
+#define PUSH_SLOT_MOST 4096	      /* what a warp moves in one go */
+#define RELAY_SLOT_MOST (16u << 10)   /* the same by relays */
+#define RELAY_COPY_BLOCKS 16
+#define RELAY_SUM_BLOCKS 32
+#define SHORT_MOST (128u << 10) /* largest short message between two ranks */
 
 /* Bytes of a slot of a channel: the slots of all channels share the stage. */
-static uint32_t push_slot_for(int n)
+static uint32_t push_slot_for(int n, unsigned blocks, uint32_t most)
 {
-	uint64_t slots = (uint64_t)GPU_PUSH_CHANNELS * 2 * (uint64_t)(n - 1), bytes;
+	uint64_t slots = (uint64_t)blocks * RELAY_WARPS * (uint64_t)(n - 1), bytes;
 
 	if (n < 2 || n > GPU_PUSH_RANKS)
 		return 0;
-	bytes = GPU_MAX_BLOCKS * 2 * STAGE_BYTES / slots / 512 * 512;
-	return bytes < PUSH_SLOT_MOST ? (uint32_t)bytes : PUSH_SLOT_MOST;
+	bytes = STAGE_BYTES / slots / 512 * 512;
+	return bytes < most ? (uint32_t)bytes : most;
 }
 
 static struct layout layout_for(int n)
@@ -43,8 +46,7 @@ static struct layout layout_for(int n)
 	l.ll = l.posts + (uint64_t)GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE;
 	l.ll128 = l.ll + areas * l.ll_bytes;
 	l.stage = l.ll128 + areas * l.ll128_bytes;
-	l.push_slot = push_slot_for(n);
-	l.push = l.stage + GPU_MAX_BLOCKS * 2 * STAGE_BYTES;
+	l.push = l.stage + STAGE_BYTES;
 	l.messages = messages_layout(n, l.push + GPU_PUSH_BYTES, SHORT_MOST);
 	l.bytes = l.messages.end;
 	return l;
@@ -158,6 +160,7 @@ static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
 		st = cuda_st(g->cu->device_bus_id(card->bus, sizeof(card->bus), device), "the PCI address of a GPU");
 	if (!st)
 		st = cuda_st(g->cu->device_attribute(&card->sms, CU_DEVICE_SMS, device), "the size of a GPU");
+	card->relays = g->module && g->module->relays;
 	/* Without a handle other processes go by way of host memory. */
 	card->shares = g->mail && !g->cu->ipc_get(&card->handle, g->mail);
 	return st;
@@ -289,6 +292,9 @@ static int blocks_for(const struct gpu_card *cards, int n)
 void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards)
 {
 	g->blocks = blocks_for(cards, g->nranks);
+	g->relays = true;
+	for (int r = 0; r < g->nranks; r++)
+		g->relays = g->relays && cards[r].relays;
 	g->alone = ranks_of_gpu(cards, g->nranks, g->rank) == 1;
 	messages_limit(&g->at.messages, g->nranks, g->blocks);
 }
@@ -523,21 +529,46 @@ static unsigned clamp(size_t want, int most)
 	return want < 1 ? 1 : want > (size_t)most ? (unsigned)most : (unsigned)want;
 }
 
+/* Where few blocks that relay are as fast as all that fit. */
+static int relay_blocks(const struct gpu *g, const struct gpu_request *op)
+{
+	bool sums = op->op == TAUT_SUM || op->op == TAUT_AVG;
+
+	if (!g->relays || g->nranks > GPU_RELAY_RANKS)
+		return 0;
+	if (op->coll == COLL_ALL_GATHER)
+		return RELAY_COPY_BLOCKS;
+	if ((op->coll == COLL_ALL_REDUCE || op->coll == COLL_REDUCE_SCATTER) && sums)
+		return RELAY_SUM_BLOCKS;
+	return 0;
+}
+
+static struct gpu_grid bulk_grid(const struct gpu *g, const struct gpu_request *op, size_t bytes)
+{
+	int most = relay_blocks(g, op);
+	bool relays = most;
+
+	if (!most || most > g->blocks)
+		most = g->blocks;
+	return (struct gpu_grid){ clamp(bytes / (32 << 10), most), 512, relays ? GPU_RELAY_BYTES : 0,
+				  relays && g->alone };
+}
+
 /* What was measured best on two H200; docs/BENCHMARKS.md. */
-static struct gpu_grid grid_of(const struct gpu *g, enum gpu_kernel k, size_t bytes)
+static struct gpu_grid grid_of(const struct gpu *g, enum gpu_kernel k, const struct gpu_request *op, size_t bytes)
 {
 	switch (k) {
 	case KERNEL_LL:
 		return (struct gpu_grid){ clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32),
-					  bytes <= 256 ? 32 : 256, g->alone };
+					  bytes <= 256 ? 32 : 256, 0, g->alone };
 	case KERNEL_LL128:
-		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, g->alone };
+		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, 0, g->alone };
 	case KERNEL_LL128_TWO:
-		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, g->alone };
+		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, 0, g->alone };
 	case KERNEL_HOST:
-		return (struct gpu_grid){ 2 * clamp(bytes / (16 << 10), host_lanes(g)), 512, false };
+		return (struct gpu_grid){ 2 * clamp(bytes / (16 << 10), host_lanes(g)), 512, 0, false };
 	default:
-		return (struct gpu_grid){ clamp(bytes / (32 << 10), g->blocks), 512, false };
+		return bulk_grid(g, op, bytes);
 	}
 }
 
@@ -614,14 +645,15 @@ static void find_bulk_places(struct gpu *g, struct gpu_bulk_args *a)
 	a->out = share_find(g->share, a->direct.out, s->reduces || s->scatters || s->from >= 0 ? bytes : all, captured);
 }
 
-static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_request *op)
+static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_request *op, struct gpu_grid grid)
 {
 	a->maps = (const uint64_t *)(uintptr_t)g->maps;
 	a->ready = (const uint32_t *)(uintptr_t)g->ready;
 	a->stage = g->at.stage;
-	a->stage_bytes = STAGE_BYTES;
+	a->stage_bytes = STAGE_BYTES / 2 / grid.blocks / GPU_LINE * GPU_LINE;
 	a->push = g->at.push;
-	a->push_slot = g->at.push_slot;
+	a->relays = grid.shared_bytes > 0;
+	a->push_slot = push_slot_for(g->nranks, grid.blocks, a->relays ? RELAY_SLOT_MOST : PUSH_SLOT_MOST);
 	if (may_share(g, op))
 		find_bulk_places(g, a);
 }
@@ -640,7 +672,7 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 {
 	union collective_args a = { 0 };
 	enum gpu_kernel k = choose(g, op, bytes);
-	struct gpu_grid grid = grid_of(g, k, bytes);
+	struct gpu_grid grid = grid_of(g, k, op, bytes);
 
 	fill_call(&a.direct.call, g, op->sig);
 	a.direct.shape = shape_of(op);
@@ -649,7 +681,7 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	a.direct.out = op->out;
 	a.direct.bytes = bytes;
 	if (k == KERNEL_BULK)
-		fill_bulk(&a.bulk, g, op);
+		fill_bulk(&a.bulk, g, op, grid);
 	else if (k == KERNEL_HOST)
 		fill_host(&a.host, g);
 	k = lean(k, g, &a.direct);
@@ -713,7 +745,7 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 		at += messages_fill(&a, list + at, n - at);
 		m = messages_grid(&a, (unsigned)g->blocks);
 		st = gpu_module_launch(g->module, g->cu, a.nunits ? g->module->messages : g->module->messages_short,
-				       (struct gpu_grid){ m.blocks, m.threads, g->alone }, &a, stream);
+				       (struct gpu_grid){ m.blocks, m.threads, 0, g->alone }, &a, stream);
 	}
 	return st;
 }

@@ -18,7 +18,6 @@ struct layout {
 	uint64_t host_lines, host_slots;
 	uint32_t host_lanes, host_slot_bytes;
 	uint64_t ll_bytes, ll128_bytes; /* of an area */
-	uint32_t push_slot;
 	struct message_layout messages;
 };
 
@@ -28,8 +27,9 @@ struct gpu {
 	struct cu_ctx *ctx;
 	struct cu_stream *own; /* for set-up */
 	int rank, nranks;
-	int blocks; /* that may run at once */
-	bool alone; /* no other rank has this GPU: a launch may wait on it while the one before runs */
+	int blocks;  /* that may run at once */
+	bool relays; /* large messages may go by relay.cuh, on all ranks */
+	bool alone;  /* no other rank has this GPU: a launch may wait on it while the one before runs */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
 	uint64_t mails;			    /* key of mails.h; 0: no other rank in this process */

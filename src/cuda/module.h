@@ -30,13 +30,15 @@ struct gpu_module {
 	struct cu_module *images[GPU_IMAGES];
 	struct cu_function *f[KERNELS_COUNT][GPU_KINDS]; /* NULL: no such kernel for the kind */
 	struct cu_function *messages, *messages_short;
-	bool early; /* kernels wait for the one before by themselves, and so may be launched before it is over */
+	bool relays; /* the kernels for large messages may have GPU_RELAY_BYTES of shared memory */
+	bool early;  /* kernels wait for the one before by themselves, and so may be launched before it is over */
 };
 
 /* Of the current context. TAUT_ERR_UNSUPPORTED when this build has no kernels or none for the GPU. */
 enum taut_status gpu_module_get(const struct gpu_module **out, const struct cuda_driver *cu);
 struct gpu_grid {
 	unsigned blocks, threads; /* threads: of a block */
+	unsigned shared_bytes;	  /* of a block */
 	bool early;		  /* small enough to be resident beside the kernel before */
 };
 enum taut_status gpu_module_launch(const struct gpu_module *m, const struct cuda_driver *cu, struct cu_function *f,

@@ -11,14 +11,15 @@
 #include "exec/reduce.h"
 #include "unit.h"
 
-enum { RANKS = 5, BLOCKS = 4, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, PUSH_SLOT = 512, SLOTS = 3, SLOT = 1280 };
-_Static_assert(2 * (RANKS - 1) * PUSH_SLOT <= BLOCKS * 2 * STAGE, "slots of the one channel of four blocks");
+enum { RANKS = 5, BLOCKS = 4, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, SLOTS = 3, SLOT = 1280 };
+enum { PUSH_SLOT = 512, RELAY_SLOT = 8192, ROOM = BLOCKS * (RANKS - 1) * RELAY_SLOT }; /* two slots of two channels */
+_Static_assert(BLOCKS * 2 * STAGE <= ROOM, "or the stages of the blocks");
 
 #define MAIL_POSTS (RANKS * GPU_LINE)
 #define MAIL_LL (MAIL_POSTS + GPU_MAX_BLOCKS * GPU_MAX_RANKS * GPU_LINE)
 #define MAIL_LL128 (MAIL_LL + RANKS * 2 * AREA)
 #define MAIL_STAGE (MAIL_LL128 + RANKS * 2 * AREA)
-#define MAIL_PUSH (MAIL_STAGE + BLOCKS * 2 * STAGE)
+#define MAIL_PUSH (MAIL_STAGE + ROOM)
 #define MAIL_LINES (MAIL_PUSH + GPU_PUSH_BYTES)
 #define MAIL_SLOTS (MAIL_LINES + (1 + BLOCKS / 2 * (RANKS + 1)) * GPU_LINE)
 #define MAIL_BYTES (MAIL_SLOTS + BLOCKS / 2 * SLOTS * SLOT)
@@ -178,6 +179,7 @@ struct trial {
 	size_t bytes;
 	unsigned char *in[RANKS], *out[RANKS];
 	uint64_t scalar[RANKS];
+	bool relays;
 };
 
 static void run_trial(struct world *w, const struct trial *t)
@@ -209,7 +211,8 @@ static void run_trial(struct world *w, const struct trial *t)
 			j->args.stage = MAIL_STAGE;
 			j->args.stage_bytes = STAGE;
 			j->args.push = MAIL_PUSH;
-			j->args.push_slot = PUSH_SLOT;
+			j->args.push_slot = t->relays ? RELAY_SLOT : PUSH_SLOT;
+			j->args.relays = t->relays;
 		}
 	}
 	for (int i = 0; i < w->n * BLOCKS; i++)
@@ -367,7 +370,7 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 		struct world *w = world_create(n);
 
 		for (int i = 0; i < TRIALS; i++) {
-			struct trial t = { .form = (enum form)rnd(FORMS), .shape = shapes[rnd(8)] };
+			struct trial t = { .form = (enum form)rnd(FORMS), .shape = shapes[rnd(8)], .relays = rnd(2) };
 			int kind = (int)rnd(GPU_KINDS);
 			size_t elem = taut_type_size(types[kind]), skew = rnd(2) ? 0 : elem * rnd(4);
 			bool in_place;
@@ -380,7 +383,7 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 				t.value.scaled = rnd(3) == 0;
 				t.value.divide = !t.value.scaled && is_int(kind) && rnd(2) ? (uint32_t)n : 0;
 			}
-			t.bytes = elems[rnd(5)] * elem;
+			t.bytes = (t.form >= BULK && t.form < HOST && rnd(4) == 0 ? 9001 : elems[rnd(5)]) * elem;
 			if (is_sum(t.form) && !make_plain(&t))
 				t.form = LL;
 			skew = is_sum(t.form) ? 0 : skew;
@@ -403,7 +406,8 @@ static void blocks_agree_on_a_buffer_that_becomes_ready(void **state)
 			struct trial t = { .form = BULK_LATE,
 					   .shape = shapes[0],
 					   .value = { .kind = GPU_F32, .op = GPU_SUM },
-					   .bytes = 4096 * (1 + rnd(4)) };
+					   .bytes = 4096 * (1 + rnd(4)),
+					   .relays = rnd(2) };
 
 			check_trial(w, &t, 0, rnd(2));
 		}

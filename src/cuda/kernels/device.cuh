@@ -128,6 +128,48 @@ DEVICE void relax()
 DEVICE void wait_for_last()
 {
 }
+DEVICE void let_next_start()
+{
+}
+
+/* As the accelerator does it: relay.cuh. */
+DEVICE bool relay_exists()
+{
+	return true;
+}
+DEVICE char *relay_memory()
+{
+	static thread_local vec16 memory[RELAY_STAGES * RELAY_STAGE / 16];
+
+	return (char *)memory;
+}
+DEVICE void relay_init(uint64_t *)
+{
+}
+DEVICE void relay_expect(uint64_t *, uint32_t)
+{
+}
+DEVICE void relay_get(char *to, const char *from, uint32_t bytes, uint64_t *)
+{
+	memcpy(to, from, bytes);
+}
+DEVICE bool relay_is_full(const uint64_t *, uint32_t)
+{
+	return true;
+}
+DEVICE void relay_put(char *to, const char *from, uint32_t bytes)
+{
+	memcpy(to, from, bytes);
+}
+template <int N> DEVICE void relay_wait_read()
+{
+}
+DEVICE void relay_wait()
+{
+}
+DEVICE void relay_fence()
+{
+}
 #else
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__
@@ -235,15 +277,119 @@ DEVICE vec16 load_flagged(const void *p)
 DEVICE void relax()
 {
 }
-/* Launched while the kernel before still ran (gpu.c): until that is over and what it wrote is here. The next may be
- * launched then. */
+/* Launched while the kernel before still ran (gpu.c): until that is over and what it wrote is here. */
 DEVICE void wait_for_last()
 {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* The next kernel may be launched, to wait for the end of this one. */
+DEVICE void let_next_start()
+{
+#if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+
+/* --- bulk copies by the tensor memory accelerator: relay.cuh; PTX ISA, cp.async.bulk --- */
+DEVICE char *relay_memory()
+{
+	extern __shared__ vec16 relay_bytes[];
+
+	return (char *)relay_bytes;
+}
+#if __CUDA_ARCH__ >= 900
+DEVICE uint32_t in_shared(const void *p)
+{
+	return (uint32_t)__cvta_generic_to_shared(p);
+}
+DEVICE bool relay_exists()
+{
+	return true;
+}
+DEVICE void relay_init(uint64_t *full)
+{
+	for (int i = 0; i < RELAY_STAGES; i++)
+		asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(in_shared(full + i)) : "memory");
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+	asm volatile("fence.proxy.async;" ::: "memory");
+}
+DEVICE void relay_expect(uint64_t *full, uint32_t bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(in_shared(full)), "r"(bytes)
+		     : "memory");
+}
+DEVICE void relay_get(char *to, const char *from, uint32_t bytes, uint64_t *full)
+{
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(
+			     in_shared(to)),
+		     "l"(from), "r"(bytes), "r"(in_shared(full))
+		     : "memory");
+}
+DEVICE bool relay_is_full(const uint64_t *full, uint32_t parity)
+{
+	uint32_t yes;
+
+	asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}"
+		     : "=r"(yes)
+		     : "r"(in_shared(full)), "r"(parity)
+		     : "memory");
+	return yes;
+}
+DEVICE void relay_put(char *to, const char *from, uint32_t bytes)
+{
+	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0],[%1],%2;" ::"l"(to), "r"(in_shared(from)),
+		     "r"(bytes)
+		     : "memory");
+	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/* All stores but the last @N have read what they store. */
+template <int N> DEVICE void relay_wait_read()
+{
+	asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+/* All stores are done. */
+DEVICE void relay_wait()
+{
+	asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+/* What plain accesses have stored is seen by the accelerator's. */
+DEVICE void relay_fence()
+{
+	asm volatile("fence.proxy.async;" ::: "memory");
+}
+#else
+DEVICE bool relay_exists()
+{
+	return false;
+}
+DEVICE void relay_init(uint64_t *)
+{
+}
+DEVICE void relay_expect(uint64_t *, uint32_t)
+{
+}
+DEVICE void relay_get(char *, const char *, uint32_t, uint64_t *)
+{
+}
+DEVICE bool relay_is_full(const uint64_t *, uint32_t)
+{
+	return true;
+}
+DEVICE void relay_put(char *, const char *, uint32_t)
+{
+}
+template <int N> DEVICE void relay_wait_read()
+{
+}
+DEVICE void relay_wait()
+{
+}
+DEVICE void relay_fence()
+{
+}
+#endif
 #endif
 
 DEVICE vec16 get16(const char *p)

@@ -11,9 +11,10 @@
  * Traffic over the links, two ranks, all-reduce of S bytes: S / 2 read and S / 2 written by each. */
 #include "cuda/kernels/call.cuh"
 #include "cuda/kernels/push.cuh"
+#include "cuda/kernels/relay.cuh"
 #include "cuda/kernels/value.cuh"
 
-#define THREADS 512
+#define THREADS (RELAY_WARPS * 32)
 
 /* --- posts: words of call, so that each can be told from those of the call before --- */
 enum {
@@ -370,6 +371,11 @@ template <int K> OUTLINE void move_words(const gpu_bulk_args &a, const shared_pl
 	}
 }
 
+DEVICE bool is_copy_to_itself(const shared_places *s, const task &t)
+{
+	return t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at;
+}
+
 DEVICE bool lies_well(const shared_places *s, const task &t)
 {
 	uintptr_t bits = t.in_at;
@@ -395,39 +401,70 @@ DEVICE uint64_t move_all(const gpu_bulk_args &a, const shared_places *s, const t
 	return x;
 }
 
-template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t)
+DEVICE bool may_relay(const gpu_bulk_args &a, const task &t)
+{
+	return relays(a) && (t.nsrc == 1 || a.direct.value.op == GPU_SUM) && t.nsrc <= GPU_RELAY_RANKS &&
+	       t.ndst <= GPU_RELAY_RANKS;
+}
+
+/* Every warp its part of what is in whole 16 bytes. */
+template <int K> DEVICE void move_by_relay(const gpu_bulk_args &a, const shared_places *s, const task &t)
+{
+	uint64_t at, len;
+
+	if (is_copy_to_itself(s, t))
+		return;
+	cut(&at, &len, t.bytes / 16 * 16, warp_index(), warp_count());
+	relay_between(
+		t.nsrc, [&](int r) { return s->in[t.first_src + r] + t.in_at + at; }, t.ndst,
+		[&](int d) { return s->out[t.first_dst + d] + t.out_at + at; });
+	relay_move<K>(len, s->scaled ? s->scalar + t.first_src : NULL, a.direct.value);
+}
+
+/* @relayed: what is in whole 16 bytes is done, where it lies well. */
+template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t, bool relayed)
 {
 	enum { U = unroll_of<K>::U };
 	bool sum = t.nsrc == 1 || a.direct.value.op == GPU_SUM;
 	uint64_t x = (uint64_t)thread_index() * 16;
 
-	if (!t.bytes || (t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at))
+	if (!t.bytes || is_copy_to_itself(s, t))
 		return;
 	if (!lies_well(s, t)) {
 		move_words<K>(a, s, t, 0);
 		return;
 	}
-	if (sum)
-		x = move_all<K, GPU_SUM, U>(a, s, t, x);
-	move_all<K, ANY, 1>(a, s, t, x);
+	if (!relayed) {
+		if (sum)
+			x = move_all<K, GPU_SUM, U>(a, s, t, x);
+		move_all<K, ANY, 1>(a, s, t, x);
+	}
 	move_words<K>(a, s, t, t.bytes / 16 * 16);
+}
+
+/* The task of turn @k. Some blocks, or warps, copy within the rank while others fill the links. */
+DEVICE task turn_of(const gpu_direct_args &d, unsigned k, unsigned first, uint64_t at, uint64_t bytes, uint64_t stride)
+{
+	return task_of(d, peer_after(d.call, (int)((first + k) % (unsigned)d.call.nranks)), at, bytes, stride);
 }
 
 template <int K>
 DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, uint64_t bytes, uint64_t stride)
 {
 	const gpu_direct_args &d = a.direct;
-	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
+	unsigned turns = d.shape.scatters && !d.shape.reduces && d.shape.from < 0 ? (unsigned)d.call.nranks : 1;
 
-	if (!each) {
-		move<K>(a, s, task_of(d, 0, at, bytes, stride));
-		return;
+	for (unsigned k = 0; k < turns; k++) {
+		task t = turn_of(d, k, warp_index(), at, bytes, stride);
+
+		if (may_relay(a, t) && lies_well(s, t))
+			move_by_relay<K>(a, s, t);
 	}
-	/* Some blocks copy within the rank while others fill the links. */
-	for (unsigned k = 0; k < (unsigned)d.call.nranks; k++)
-		move<K>(a, s,
-			task_of(d, peer_after(d.call, (int)((block_index() + k) % (unsigned)d.call.nranks)), at, bytes,
-				stride));
+	for (unsigned k = 0; k < turns; k++) {
+		task t = turn_of(d, k, block_index(), at, bytes, stride);
+
+		move<K>(a, s, t, may_relay(a, t));
+	}
 }
 
 /* --- by way of the stage --- */
@@ -500,10 +537,10 @@ template <int K> DEVICE void push_all(const gpu_bulk_args &a, shared_places *s, 
 {
 	bool good = true;
 
-	if (push_gives())
+	if (p.gives)
 		good = push_give(a, p, 1);
-	else if (push_takes())
-		good = push_take<K, unroll_of<K>::U>(a, s->out, p);
+	else if (p.takes)
+		good = push_take<K, unroll_of<K>::U>(a, s->out, p, s->scaled ? s->scalar : NULL);
 	if (!good)
 		s->good = 0;
 }
@@ -517,9 +554,10 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 	uint64_t at, len;
 	bool pushes = push_suits(a);
 
+	relay_begin(a);
 	if (block_index() == 0)
 		tell_posts(a, epoch);
-	if (pushes && push_gives() && !is_past(p, 0))
+	if (pushes && p.gives && !is_past(p, 0))
 		push_give_one(a, p, 0); /* needs no address */
 	cut(&at, &len, d.bytes, block_index(), block_count());
 	if (meet(a, epoch, &s)) {
@@ -527,6 +565,7 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 			push_all<K>(a, &s, p);
 		else if (s.direct)
 			work<K>(a, &s, at, len, d.bytes);
+		let_next_start();
 		if (s.direct)
 			barrier(a, epoch, 1, &s);
 		else

@@ -165,18 +165,19 @@ DEVICE void keep_own(const gpu_direct_args &a, uint64_t first, uint64_t step)
 		put_word(to, i, a.bytes, get_word(from, i, a.bytes));
 }
 
+/* Its own first, while the others' is on its way. */
 DEVICE void ll_recv_all(const gpu_direct_args &a, uint32_t epoch, uint64_t first, uint64_t step)
 {
 	const gpu_call &c = a.call;
 	uint64_t words = (a.bytes + 7) / 8, w[AHEAD];
 
-	for (int s = 0; s < c.nranks; s++) {
+	if (sends(a.shape, c.rank))
+		keep_own(a, first, step);
+	for (int k = 1; k < c.nranks; k++) {
+		int s = peer_after(c, k);
+
 		if (!sends(a.shape, s))
 			continue;
-		if (s == c.rank) {
-			keep_own(a, first, step);
-			continue;
-		}
 		for (uint64_t i = first; i < words; i += step) {
 			if (!ll_collect(w, c, epoch, i, s, 1, 0))
 				return;
@@ -544,13 +545,13 @@ DEVICE void ll128_recv_all(const gpu_direct_args &a, uint32_t epoch)
 	const gpu_call &c = a.call;
 	uint64_t first = (uint64_t)block_index() * thread_count() + thread_index();
 
-	for (int s = 0; s < c.nranks; s++) {
+	if (sends(a.shape, c.rank))
+		keep_own(a, first, (uint64_t)block_count() * thread_count());
+	for (int k = 1; k < c.nranks; k++) {
+		int s = peer_after(c, k);
+
 		if (!sends(a.shape, s))
 			continue;
-		if (s == c.rank) {
-			keep_own(a, first, (uint64_t)block_count() * thread_count());
-			continue;
-		}
 		source from = { s, ll128_area(c, c.rank, s, epoch) };
 
 		if (!lines_recv<false>(c, place_of(a, s), from, a.bytes, epoch))
@@ -672,6 +673,7 @@ DEVICE void run(const gpu_direct_args &a, bool all_hear)
 {
 	uint32_t epoch = call_number(a.call);
 
+	let_next_start();
 	if (!all_hear)
 		call_begin(a.call, epoch);
 	WORK(a, epoch);

@@ -547,6 +547,7 @@ template <int K> DEVICE void host_run(const gpu_host_args &a)
 	SHARED shared_lane s;
 	uint32_t epoch = call_number(a.direct.call);
 
+	let_next_start();
 	if (meet(a, epoch, &s)) {
 		if (block_index() & 1)
 			read_lane<K>(a, epoch, &s);

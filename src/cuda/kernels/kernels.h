@@ -22,10 +22,16 @@
 #define GPU_MAX_BLOCKS 128
 #define GPU_EPOCH_BEGUN GPU_MAX_BLOCKS /* in epochs[]: the call that has begun, for who looks */
 #define GPU_LINE 128
-/* Channels of push.cuh: warps of half the blocks. */
+/* Channels of push.cuh: half the warps. */
 #define GPU_PUSH_RANKS 8
 #define GPU_PUSH_CHANNELS (GPU_MAX_BLOCKS / 2 * 16)
 #define GPU_PUSH_BYTES (GPU_PUSH_CHANNELS * GPU_PUSH_RANKS * 2 * 8)
+/* Shared memory for relay.cuh. */
+#define RELAY_WARPS 16 /* of a block */
+#define RELAY_STAGES 3
+#define RELAY_STAGE 4096u /* bytes: a piece of each source */
+#define GPU_RELAY_BYTES (RELAY_WARPS * RELAY_STAGES * RELAY_STAGE)
+#define GPU_RELAY_RANKS 8  /* sources, destinations */
 #define GPU_MAX_PLACES 512 /* allocations of a rank that peers have mapped */
 
 /* Element kinds of the kernels, each with its own: sums of signed and unsigned integers are the same. */
@@ -94,6 +100,7 @@ struct gpu_bulk_args {
 	uint64_t stage_bytes;
 	uint64_t push;	    /* offset: words of the channels, GPU_PUSH_BYTES */
 	uint32_t push_slot; /* bytes of a slot of a channel in the stage, a multiple of 512; 0: none */
+	uint32_t relays;    /* 1: the launch has GPU_RELAY_BYTES of shared memory for each block */
 };
 
 /* By way of host memory: host.cu. */

@@ -353,6 +353,7 @@ DEVICE void long_work(const gpu_messages_args &a)
 KERNEL(messages, gpu_messages_args, THREADS)
 {
 	wait_for_last();
+	let_next_start();
 	if (block_index() < a.long_blocks)
 		long_work(a);
 	else
@@ -363,5 +364,6 @@ KERNEL(messages, gpu_messages_args, THREADS)
 KERNEL(messages_short, gpu_messages_args, THREADS)
 {
 	wait_for_last();
+	let_next_start();
 	short_work(a, block_index() * warp_count() + warp_index());
 }

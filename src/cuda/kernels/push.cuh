@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sum by all ranks for which every link carries stores alone: they fill it better than loads do. Rank r gives every
- * other rank p its part of share p, in slots of p's stage; p adds the parts up in rank order and stores the result to
- * the buffers of all ranks.
+/* A sum for which every link carries stores alone: they fill it better than loads do. Rank r gives every other rank p
+ * its part of share p, in slots of p's stage; p adds the parts up in rank order and stores the result:
+ *                   share p  the result goes to
+ *   all_reduce      a part   all ranks
+ *   reduce_scatter  block p  p
  *
  * Every warp works on its own, in a channel: warps of blocks of even number give, the same warps of the blocks after
  * them take. Channel c has the chunks c, c + channels, ... of every share. For each channel and pair of ranks there are
@@ -10,11 +12,12 @@
  *   at the giver  "taken": chunks whose slots are free again
  * Before a call all slots are free: a barrier ends every call that uses the stage.
  *
- * Traffic over the links, two ranks, S bytes: S stored by each. */
+ * Traffic over the links, two ranks, all-reduce of S bytes: S stored by each. */
 #ifndef CUDA_KERNELS_PUSH_H
 #define CUDA_KERNELS_PUSH_H
 
 #include "cuda/kernels/call.cuh"
+#include "cuda/kernels/relay.cuh"
 #include "cuda/kernels/value.cuh"
 
 #define PUSH_STEP 512 /* what a warp moves at once */
@@ -25,11 +28,13 @@ struct push {
 	uint32_t epoch;
 	unsigned channel, channels;
 	uint64_t share, chunk; /* bytes */
+	bool gives, takes;     /* this warp */
+	int nout;	       /* ranks that get the sum of a share: all, or whose it is */
 };
 
-/* Part of a buffer. */
+/* Part of a share: in what is added up, and in the result. */
 struct extent {
-	uint64_t at, bytes;
+	uint64_t in_at, out_at, bytes;
 };
 
 DEVICE uint64_t round_up(uint64_t x, uint64_t to)
@@ -39,11 +44,16 @@ DEVICE uint64_t round_up(uint64_t x, uint64_t to)
 
 DEVICE push push_of(const gpu_bulk_args &a, uint32_t epoch)
 {
-	unsigned warps = warp_count(), n = (unsigned)a.direct.call.nranks;
-	push p = { epoch, block_index() / 2 * warps + warp_index(), block_count() / 2 * warps, 0, 0 };
+	unsigned n = (unsigned)a.direct.call.nranks, warps = warp_count(), pairs = block_count() / 2;
+	push p = { epoch, block_index() / 2 * warps + warp_index(), pairs * warps, a.direct.bytes, 0, false, false, 1 };
 
-	p.share = round_up((a.direct.bytes + n - 1) / n, GPU_LINE);
-	p.chunk = round_up((p.share + p.channels - 1) / p.channels, PUSH_STEP);
+	p.gives = block_index() < 2 * pairs && !(block_index() & 1);
+	p.takes = block_index() < 2 * pairs && (block_index() & 1);
+	if (!a.direct.shape.scatters) {
+		p.share = round_up((a.direct.bytes + n - 1) / n, GPU_LINE);
+		p.nout = (int)n;
+	}
+	p.chunk = p.channels ? round_up((p.share + p.channels - 1) / p.channels, PUSH_STEP) : 0;
 	if (p.chunk > a.push_slot)
 		p.chunk = a.push_slot;
 	return p;
@@ -54,19 +64,24 @@ DEVICE bool push_suits(const gpu_bulk_args &a)
 {
 	const gpu_direct_args &d = a.direct;
 
-	return a.push_slot && block_count() > 1 && d.shape.reduces && !d.shape.scatters && d.shape.from < 0 &&
-	       d.shape.to < 0 && d.value.op == GPU_SUM && !d.value.scaled && !((uintptr_t)d.in & 15);
+	return a.push_slot && block_count() > 1 && d.shape.reduces && d.shape.from < 0 && d.shape.to < 0 &&
+	       d.value.op == GPU_SUM && !((uintptr_t)d.in & 15) && !(d.shape.scatters && (d.bytes & 15)) &&
+	       (relays(a) || (!d.shape.scatters && !d.value.scaled));
 }
 
 /* Chunk @k of share @r; empty where that is shorter. */
 DEVICE extent chunk_of(const gpu_bulk_args &a, const push &p, int r, uint64_t k)
 {
-	uint64_t all = a.direct.bytes, from = p.share * (uint64_t)r < all ? p.share * (uint64_t)r : all;
-	uint64_t len = all - from < p.share ? all - from : p.share, x = (p.channel + k * p.channels) * p.chunk;
-	extent e = { from + x, 0 };
+	uint64_t all = a.direct.bytes, from = 0, len = all, x = (p.channel + k * p.channels) * p.chunk;
+	extent e;
 
-	if (x < len)
-		e.bytes = len - x < p.chunk ? len - x : p.chunk;
+	if (!a.direct.shape.scatters) {
+		from = p.share * (uint64_t)r < all ? p.share * (uint64_t)r : all;
+		len = all - from < p.share ? all - from : p.share;
+	}
+	e.in_at = x + (a.direct.shape.scatters ? (uint64_t)r * all : from);
+	e.out_at = x + from;
+	e.bytes = x >= len ? 0 : len - x < p.chunk ? len - x : p.chunk;
 	return e;
 }
 
@@ -109,7 +124,8 @@ DEVICE bool push_wait(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	return true;
 }
 
-DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count)
+/* @done: what is told of needs no fence, as it was loaded, or as the accelerator says that it is stored. */
+DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count, bool done)
 {
 	const gpu_call &c = a.direct.call;
 	uint64_t mark = (uint64_t)p.epoch << 32 | count;
@@ -118,10 +134,10 @@ DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	for (int r = (int)lane_index(); r < c.nranks; r += (int)lane_count()) {
 		if (r == c.rank)
 			continue;
-		if (w == PUSH_FILLED)
+		if (!done)
 			store_word_release(push_word_at(a, p, r, c.rank, w), mark);
 		else
-			store_word(push_word_at(a, p, r, c.rank, w), mark); /* what was loaded is here */
+			store_word(push_word_at(a, p, r, c.rank, w), mark);
 	}
 }
 
@@ -167,15 +183,26 @@ DEVICE void warp_copy(char *to, const char *from, uint64_t bytes)
 DEVICE void push_give_one(const gpu_bulk_args &a, const push &p, uint64_t k)
 {
 	const gpu_call &c = a.direct.call;
+	bool all_relayed = relays(a);
 
 #pragma unroll 1
 	for (int d = 1; d < c.nranks; d++) {
 		int r = peer_after(c, d);
 		extent e = chunk_of(a, p, r, k);
+		const char *from = a.direct.in + e.in_at;
+		char *to = push_slot_at(a, p, r, c.rank, k);
+		uint64_t done = 0;
 
-		warp_copy(push_slot_at(a, p, r, c.rank, k), a.direct.in + e.at, e.bytes);
+		all_relayed = all_relayed && !(e.bytes & 15);
+		if (relays(a)) {
+			done = e.bytes / 16 * 16;
+			relay_between(
+				1, [&](int) { return from; }, 1, [&](int) { return to; });
+			relay_give(relay_of_warp(), done);
+		}
+		warp_copy(to + done, from + done, e.bytes - done);
 	}
-	push_tell(a, p, PUSH_FILLED, k + 1);
+	push_tell(a, p, PUSH_FILLED, k + 1, all_relayed);
 }
 
 /* From chunk @k on. */
@@ -195,7 +222,7 @@ DEVICE const char *part_of(const gpu_bulk_args &a, const push &p, const extent &
 {
 	int me = a.direct.call.rank;
 
-	return r == me ? a.direct.in + e.at : push_slot_at(a, p, me, r, k);
+	return r == me ? a.direct.in + e.in_at : push_slot_at(a, p, me, r, k);
 }
 
 /* @out: the buffers of all ranks. */
@@ -228,56 +255,62 @@ DEVICE void push_sum(const gpu_bulk_args &a, char *const *out, const push &p, co
 		for (int u = 0; u < U; u++)
 			v[u] = { word_of(lo[u], a.direct.value), word_of(hi[u], a.direct.value) };
 #pragma unroll 1
-		for (int d = 0; d < c.nranks; d++)
-			store_some<U>(out[peer_after(c, d)] + e.at, v, x, e.bytes);
+		for (int d = 0; d < p.nout; d++)
+			store_some<U>(out[peer_after(c, d)] + e.out_at, v, x, e.bytes);
 	}
 }
 
+/* Fewer than 16 bytes. @scalars as in relay.cuh. */
 template <int K>
-OUTLINE void push_sum_rest(const gpu_bulk_args &a, char *const *out, const push &p, const extent &e, uint64_t k)
+OUTLINE void push_sum_rest(const gpu_bulk_args &a, char *const *out, push p, extent e, uint64_t k,
+			   const uint64_t *scalars)
 {
 	const gpu_call &c = a.direct.call;
 
 	for (uint64_t i = e.bytes / 16 * 2 + lane_index(); i < (e.bytes + 7) / 8; i += lane_count()) {
-		pack<K> sum = pack_of<K>(get_word(part_of(a, p, e, 0, k), i, e.bytes));
-		uint64_t w;
+		uint64_t w = get_word(part_of(a, p, e, 0, k), i, e.bytes);
+		pack<K> sum = pack_of<K>(scalars ? scaled_word<K>(w, scalars[0]) : w);
 
-		for (int r = 1; r < c.nranks; r++)
-			pack_add<K, GPU_SUM>(sum, get_word(part_of(a, p, e, r, k), i, e.bytes), a.direct.value);
+		for (int r = 1; r < c.nranks; r++) {
+			w = get_word(part_of(a, p, e, r, k), i, e.bytes);
+			pack_add<K, GPU_SUM>(sum, scalars ? scaled_word<K>(w, scalars[r]) : w, a.direct.value);
+		}
 		w = word_of(sum, a.direct.value);
-		for (int r = 0; r < c.nranks; r++)
-			put_word(out[r] + e.at, i, e.bytes, w);
+		for (int d = 0; d < p.nout; d++)
+			put_word(out[peer_after(c, d)] + e.out_at, i, e.bytes, w);
 	}
 }
 
-template <int K, int U> DEVICE bool push_take(const gpu_bulk_args &a, char *const *out, const push &p)
+template <int K>
+DEVICE void push_relay(const gpu_bulk_args &a, char *const *out, const push &p, const extent &e, uint64_t k,
+		       const uint64_t *scalars)
+{
+	const gpu_call &c = a.direct.call;
+
+	relay_between(
+		c.nranks, [&](int r) { return part_of(a, p, e, r, k); }, p.nout,
+		[&](int d) { return out[peer_after(c, d)] + e.out_at; });
+	relay_move<K>(e.bytes / 16 * 16, scalars, a.direct.value);
+}
+
+/* @out: the buffers of all ranks. */
+template <int K, int U>
+DEVICE bool push_take(const gpu_bulk_args &a, char *const *out, const push &p, const uint64_t *scalars)
 {
 	for (uint64_t k = 0; !is_past(p, k); k++) {
 		extent e = chunk_of(a, p, a.direct.call.rank, k);
 
 		if (!push_wait(a, p, PUSH_FILLED, k + 1))
 			return false;
-		push_sum<K, U>(a, out, p, e, k);
+		if (relays(a))
+			push_relay<K>(a, out, p, e, k, scalars);
+		else
+			push_sum<K, U>(a, out, p, e, k);
 		if (e.bytes & 15)
-			push_sum_rest<K>(a, out, p, e, k);
-		push_tell(a, p, PUSH_TAKEN, k + 1);
+			push_sum_rest<K>(a, out, p, e, k, scalars);
+		push_tell(a, p, PUSH_TAKEN, k + 1, true);
 	}
 	return true;
-}
-
-DEVICE bool push_has_part()
-{
-	return block_index() < block_count() / 2 * 2;
-}
-
-DEVICE bool push_gives()
-{
-	return push_has_part() && !(block_index() & 1);
-}
-
-DEVICE bool push_takes()
-{
-	return push_has_part() && (block_index() & 1);
 }
 
 #endif

@@ -430,7 +430,7 @@ API int cuDeviceGetCount(int *out)
 API int cuDeviceGetAttribute(int *out, int attribute, int device)
 {
 	(void)device;
-	*out = attribute == 16 ? SMS : 0;
+	*out = attribute == 16 ? SMS : attribute == 97 ? GPU_RELAY_BYTES : 0;
 	return OK;
 }
 
@@ -735,7 +735,13 @@ API int cuFuncLoad(const struct kernel *k)
 
 API int cuFuncGetAttribute(int *out, int attribute, const struct kernel *k)
 {
-	(void)attribute, (void)k;
-	*out = 0;
+	(void)k;
+	*out = attribute == 5 ? 90 : 0; /* PTX */
+	return OK;
+}
+
+API int cuFuncSetAttribute(const struct kernel *k, int attribute, int value)
+{
+	(void)k, (void)attribute, (void)value;
 	return OK;
 }

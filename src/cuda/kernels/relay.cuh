@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies and sums by way of shared memory: the tensor memory accelerator (sm_90 and later) loads pieces some ahead, so
+ * that few warps keep a link full, and most multiprocessors are left to others. The warp adds up and stores: a store to
+ * another GPU by the accelerator would hold up the loads behind it.
+ *
+ * Each warp has RELAY_STAGES stages of its own; one of its threads starts the loads. All is aligned to 16 bytes. What
+ * it needs to know lies in shared memory: local memory has next to no cache then. */
+#ifndef CUDA_KERNELS_RELAY_H
+#define CUDA_KERNELS_RELAY_H
+
+#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/value.cuh"
+
+/* Of a warp. What is moved: @in of each source added up, to each of @out. */
+struct relay {
+	const char *in[GPU_RELAY_RANKS];
+	char *out[GPU_RELAY_RANKS];
+	int nin, nout;
+	uint32_t at, parity; /* the next stage to be full */
+	uint64_t full[RELAY_STAGES];
+};
+
+DEVICE relay *relay_of_warp()
+{
+	SHARED relay all[RELAY_WARPS];
+
+	return &all[warp_index()];
+}
+
+DEVICE bool relays(const gpu_bulk_args &a)
+{
+	return a.relays && relay_exists();
+}
+
+/* All threads of the warp, once a kernel. */
+DEVICE void relay_begin(const gpu_bulk_args &a)
+{
+	relay *r = relay_of_warp();
+
+	if (relays(a) && lane_index() == 0) {
+		r->at = r->parity = 0;
+		relay_init(r->full);
+	}
+	warp_sync();
+}
+
+/* What the warp relays next; all threads. */
+template <typename IN, typename OUT> DEVICE void relay_between(int nin, const IN &in, int nout, const OUT &out)
+{
+	relay *r = relay_of_warp();
+
+	for (int i = (int)lane_index(); i < nin; i += (int)lane_count())
+		r->in[i] = in(i);
+	for (int i = (int)lane_index(); i < nout; i += (int)lane_count())
+		r->out[i] = out(i);
+	r->nin = nin;
+	r->nout = nout;
+	warp_sync();
+}
+
+/* Bytes of each source in a stage. */
+DEVICE uint32_t relay_piece(int nin)
+{
+	return RELAY_STAGE / (uint32_t)(nin < 2 ? 2 : nin) / 512 * 512;
+}
+
+DEVICE char *relay_stage(uint32_t at)
+{
+	return relay_memory() + (warp_index() * RELAY_STAGES + at) * RELAY_STAGE;
+}
+
+DEVICE uint32_t relay_len(uint64_t x, uint64_t bytes, uint32_t piece)
+{
+	return bytes - x < piece ? (uint32_t)(bytes - x) : piece;
+}
+
+/* One thread. */
+template <int NIN> DEVICE void relay_load(relay *r, uint32_t at, uint64_t x, uint32_t len, uint32_t piece)
+{
+	int nin = NIN ? NIN : r->nin;
+	char *stage = relay_stage(at);
+
+	relay_expect(&r->full[at], len * (uint32_t)nin);
+	for (int i = 0; i < nin; i++)
+		relay_get(stage + i * piece, r->in[i] + x, len, &r->full[at]);
+}
+
+/* Pieces of 16 bytes of source @i, a warp's width apart; those past @len are zeros. */
+template <int K, int U>
+DEVICE void relay_read(vec16 *v, const char *stage, uint32_t x, uint32_t len, const uint64_t *scalars, int i)
+{
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		uint32_t at = x + u * lane_count() * 16;
+
+		v[u] = {};
+		if (at < len)
+			v[u] = get16(stage + at);
+		if (scalars) {
+			v[u].x = scaled_word<K>(v[u].x, scalars[i]);
+			v[u].y = scaled_word<K>(v[u].y, scalars[i]);
+		}
+	}
+}
+
+/* A copy to itself is none. */
+template <int NIN, int U>
+DEVICE void relay_write(const relay *r, const vec16 *v, uint64_t piece_at, uint32_t x, uint32_t len)
+{
+	for (int d = 0; d < r->nout; d++) {
+		char *to = r->out[d];
+
+		if (NIN == 1 && to == r->in[0])
+			continue;
+		to += piece_at;
+#pragma unroll
+		for (int u = 0; u < U; u++) {
+			uint32_t at = x + u * lane_count() * 16;
+
+			if (at < len)
+				*(vec16 *)(to + at) = v[u];
+		}
+	}
+}
+
+template <int K, int NIN>
+DEVICE void relay_piece_on(const relay *r, const char *stage, uint64_t piece_at, uint32_t len, uint32_t piece,
+			   const uint64_t *scalars, const gpu_value &value)
+{
+	enum { U = NIN == 1 || sizeof(typename of_kind<K>::E) >= 4 ? 4 : 2 };
+	uint32_t step = lane_count() * 16;
+	int nin = NIN ? NIN : r->nin;
+
+#pragma unroll 1
+	for (uint32_t x = lane_index() * 16; x < len; x += U * step) {
+		pack<K> lo[U], hi[U];
+		vec16 v[U];
+
+		relay_read<K, U>(v, stage, x, len, NIN == 1 ? NULL : scalars, 0);
+		if (NIN != 1) {
+#pragma unroll
+			for (int u = 0; u < U; u++) {
+				lo[u] = pack_of<K>(v[u].x);
+				hi[u] = pack_of<K>(v[u].y);
+			}
+			for (int i = 1; i < nin; i++) {
+				relay_read<K, U>(v, stage + i * piece, x, len, scalars, i);
+#pragma unroll
+				for (int u = 0; u < U; u++) {
+					pack_add<K, GPU_SUM>(lo[u], v[u].x, value);
+					pack_add<K, GPU_SUM>(hi[u], v[u].y, value);
+				}
+			}
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				v[u] = { word_of(lo[u], value), word_of(hi[u], value) };
+		}
+		relay_write<NIN, U>(r, v, piece_at, x, len);
+	}
+}
+
+/* NIN: how many sources, 0: any number. */
+template <int K, int NIN>
+DEVICE void relay_loop(relay *r, uint64_t bytes, const uint64_t *scalars, const gpu_value &value)
+{
+	uint32_t piece = relay_piece(NIN ? NIN : r->nin), at = r->at, parity = r->parity;
+	uint64_t next = 0; /* to be loaded */
+
+	if (lane_index() == 0)
+		relay_fence(); /* what others have stored */
+	for (uint32_t k = at; k < at + RELAY_STAGES && next < bytes; k++, next += piece)
+		if (lane_index() == 0)
+			relay_load<NIN>(r, k % RELAY_STAGES, next, relay_len(next, bytes, piece), piece);
+#pragma unroll 1
+	for (uint64_t x = 0; x < bytes; x += piece, next += piece) {
+		while (!relay_is_full(&r->full[at], parity))
+			;
+		relay_piece_on<K, NIN>(r, relay_stage(at), x, relay_len(x, bytes, piece), piece, scalars, value);
+		warp_sync();
+		if (next < bytes && lane_index() == 0)
+			relay_load<NIN>(r, at, next, relay_len(next, bytes, piece), piece);
+		at = at + 1 < RELAY_STAGES ? at + 1 : 0;
+		parity ^= !at;
+	}
+	warp_sync();
+	if (lane_index() == 0) {
+		r->at = at;
+		r->parity = parity;
+	}
+	warp_sync();
+}
+
+/* A copy from in[0] to out[0] by the accelerator alone, for warps of blocks that do nothing else. When it returns what
+ * was stored is there. */
+DEVICE void relay_give(relay *r, uint64_t bytes)
+{
+	uint32_t at = r->at, parity = r->parity, ahead;
+	uint64_t next = 0;
+
+	for (uint32_t k = 0; k < RELAY_STAGES - 1 && next < bytes; k++, next += RELAY_STAGE)
+		if (lane_index() == 0)
+			relay_load<1>(r, (at + k) % RELAY_STAGES, next, relay_len(next, bytes, RELAY_STAGE), 0);
+#pragma unroll 1
+	for (uint64_t x = 0; x < bytes; x += RELAY_STAGE, next += RELAY_STAGE) {
+		if (lane_index() == 0) {
+			while (!relay_is_full(&r->full[at], parity))
+				;
+			relay_put(r->out[0] + x, relay_stage(at), relay_len(x, bytes, RELAY_STAGE));
+			ahead = at ? at - 1 : RELAY_STAGES - 1;
+			if (next < bytes) {
+				relay_wait_read<1>(); /* the piece before */
+				relay_load<1>(r, ahead, next, relay_len(next, bytes, RELAY_STAGE), 0);
+			}
+		}
+		at = at + 1 < RELAY_STAGES ? at + 1 : 0;
+		parity ^= !at;
+	}
+	if (lane_index() == 0) {
+		relay_wait();
+		r->at = at;
+		r->parity = parity;
+	}
+	warp_sync();
+}
+
+/* All threads of the warp, whose relay says what is moved; @bytes a multiple of 16. @scalars: what each source is
+ * multiplied by first; NULL: by nothing. When it returns all sources have been read. */
+template <int K> OUTLINE void relay_move(uint64_t bytes, const uint64_t *scalars, const gpu_value &value)
+{
+	relay *r = relay_of_warp();
+
+	if (r->nin == 1 && !scalars)
+		relay_loop<K, 1>(r, bytes, NULL, value);
+	else if (r->nin == 2)
+		relay_loop<K, 2>(r, bytes, scalars, value);
+	else
+		relay_loop<K, 0>(r, bytes, scalars, value);
+}
+
+#endif
