@@ -242,7 +242,7 @@ enum taut_status comm_gpu_free(void *p, struct taut_comm *comm);
 /* @len bytes at @p, of the GPU, stay as they are until comm_gpu_forget(). The peers map them now, where they can;
  * @ms: to wait for that. */
 enum taut_status comm_gpu_keep(struct taut_comm *comm, const void *p, size_t len, int ms);
-void comm_gpu_forget(struct taut_comm *comm, const void *p);
+void comm_gpu_forget(struct taut_comm *comm, const void *p, size_t len);
 void comm_gpu_close(struct taut_comm *comm);
 
 /* --- gpu_watch.c --- */

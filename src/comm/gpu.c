@@ -459,9 +459,9 @@ enum taut_status comm_gpu_keep(struct taut_comm *comm, const void *p, size_t len
 	return st;
 }
 
-void comm_gpu_forget(struct taut_comm *comm, const void *p)
+void comm_gpu_forget(struct taut_comm *comm, const void *p, size_t len)
 {
-	gpu_forget(comm->gpu, p);
+	gpu_forget(comm->gpu, p, len);
 }
 
 void comm_gpu_stop(struct taut_comm *comm)

@@ -93,7 +93,7 @@ void gpu_segment_free(struct gpu *g, void *p);
 /* share_publish(), share_keep() and share_forget(), where there are peers. */
 bool gpu_publish(struct gpu *g, const void *p, size_t len, int ms);
 enum taut_status gpu_keep(struct gpu *g, const void *p, size_t len);
-void gpu_forget(struct gpu *g, const void *p);
+void gpu_forget(struct gpu *g, const void *p, size_t len);
 /* Bytes of GPU memory that @g holds. */
 size_t gpu_bytes(const struct gpu *g);
 enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, void *stream);

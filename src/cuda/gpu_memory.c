@@ -77,10 +77,10 @@ enum taut_status gpu_keep(struct gpu *g, const void *p, size_t len)
 	return g->share ? share_keep(g->share, p, len) : TAUT_OK;
 }
 
-void gpu_forget(struct gpu *g, const void *p)
+void gpu_forget(struct gpu *g, const void *p, size_t len)
 {
 	if (g->share)
-		share_forget(g->share, p);
+		share_forget(g->share, p, len);
 }
 
 enum taut_status gpu_segment_alloc(struct gpu *g, void **out, size_t len, int ms)

@@ -52,9 +52,9 @@ enum taut_status share_open(struct share **out, const struct share_args *args);
 struct gpu_place share_find(struct share *s, const void *p, size_t len, bool captured);
 /* The same at once, and waits at most @ms for the peers to map them: true when they have. */
 bool share_publish(struct share *s, const void *p, size_t len, int ms);
-/* The caller keeps these addresses mapped as they are until share_forget(). */
+/* The caller keeps these addresses mapped as they are until share_forget() of the same; one for each. */
 enum taut_status share_keep(struct share *s, const void *p, size_t len);
-void share_forget(struct share *s, const void *p);
+void share_forget(struct share *s, const void *p, size_t len);
 /* The peers of every share of this process let go of the allocation that begins at @p, before it is freed; waits at
  * most @ms for that, and not for peers that do not answer. Any thread. */
 void share_retire(const void *p, int ms);

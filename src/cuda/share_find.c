@@ -377,12 +377,12 @@ enum taut_status share_keep(struct share *s, const void *p, size_t len)
 	return TAUT_OK;
 }
 
-void share_forget(struct share *s, const void *p)
+void share_forget(struct share *s, const void *p, size_t len)
 {
 	struct kept **at, *k;
 
 	pthread_mutex_lock(&s->lock);
-	for (at = &s->kept; *at && (*at)->base != (uint64_t)(uintptr_t)p; at = &(*at)->next)
+	for (at = &s->kept; *at && ((*at)->base != (uint64_t)(uintptr_t)p || (*at)->size != len); at = &(*at)->next)
 		;
 	k = *at;
 	if (k)

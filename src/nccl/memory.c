@@ -103,15 +103,6 @@ static ncclResult_t enter(struct registered **out, struct ncclComm *comm, void *
 	return ncclSuccess;
 }
 
-/* The peers map GPU memory before its first call, and may go on using it in graphs. */
-static ncclResult_t keep(struct ncclComm *comm, struct registered *g, int ms)
-{
-	if (!comm->taut || !comm->taut->gpu || !gpu_memory(g->buff))
-		return ncclSuccess;
-	g->kept = true;
-	return nccl_status(comm, comm_gpu_keep(comm->taut, g->buff, g->size, ms));
-}
-
 static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const char *call)
 {
 	struct registered **at = &comm->registered;
@@ -130,9 +121,23 @@ static ncclResult_t take_back(struct ncclComm *comm, struct registered *g, const
 		return nccl_fail(comm, ncclInvalidArgument, "%s: %p is no registration of this communicator", call,
 				 (void *)g);
 	if (g->kept && comm->taut && comm->taut->gpu)
-		comm_gpu_forget(comm->taut, g->buff);
+		comm_gpu_forget(comm->taut, g->buff, g->size);
 	mem_free(g);
 	return ncclSuccess;
+}
+
+/* The peers map GPU memory before its first call, and may go on using it in graphs. After a failure @g is gone. */
+static ncclResult_t keep(struct ncclComm *comm, struct registered *g, int ms, const char *call)
+{
+	ncclResult_t r;
+
+	if (!comm->taut || !comm->taut->gpu || !gpu_memory(g->buff))
+		return ncclSuccess;
+	r = nccl_status(comm, comm_gpu_keep(comm->taut, g->buff, g->size, ms));
+	g->kept = !r;
+	if (r)
+		take_back(comm, g, call);
+	return r;
 }
 
 void nccl_forget(struct ncclComm *comm)
@@ -159,7 +164,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, vo
 	else
 		r = enter(&g, comm, buff, size, "ncclCommRegister");
 	if (!r)
-		r = keep(comm, g, 0);
+		r = keep(comm, g, 0, "ncclCommRegister");
 	if (!r)
 		*handle = g;
 	else
@@ -208,7 +213,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, nc
 		if (!r)
 			r = enter(&g, comm, buff, size, "ncclCommWindowRegister");
 		if (!r)
-			r = keep(comm, g, WINDOW_MS);
+			r = keep(comm, g, WINDOW_MS, "ncclCommWindowRegister");
 		if (!r)
 			*win = (ncclWindow_t)(void *)g;
 		nccl_drop(comm);

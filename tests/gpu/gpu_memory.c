@@ -203,8 +203,8 @@ static void keep(struct side *s, struct memory *in, struct memory *out)
 
 static void forget(struct side *s, struct memory *in, struct memory *out)
 {
-	comm_gpu_forget(s->comm, in->p);
-	comm_gpu_forget(s->comm, out->p);
+	comm_gpu_forget(s->comm, in->p, CALL_BYTES);
+	comm_gpu_forget(s->comm, out->p, CALL_BYTES);
 }
 
 static void one_kind(struct side *s, enum kind kind)

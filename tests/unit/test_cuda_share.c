@@ -227,8 +227,15 @@ static void graphs_use_kept_ranges_only(void **state)
 	assert_int_equal(share_keep(s[0], p, 8 * MB), TAUT_OK);
 	check_all(w, s[0], p, 8 * MB, true);
 	assert_int_equal(share_find(s[0], p + MB, 8 * MB, true).number, 0);
-	share_forget(s[0], p);
+	assert_int_equal(share_keep(s[0], p, 4 * MB), TAUT_OK); /* of the same address, one in the other */
+	share_forget(s[0], p, 4 * MB);
+	check_all(w, s[0], p, 8 * MB, true);
+	assert_int_equal(share_keep(s[0], p, 4 * MB), TAUT_OK);
+	share_forget(s[0], p, 8 * MB);
+	check_all(w, s[0], p, 4 * MB, true);
 	assert_int_equal(share_find(s[0], p, 6 * MB, true).number, 0);
+	share_forget(s[0], p, 4 * MB);
+	assert_int_equal(share_find(s[0], p, MB, true).number, 0);
 	close_all(s);
 	world_destroy(w);
 }
