@@ -87,16 +87,23 @@ enum taut_status gpu_segment_alloc(struct gpu *g, void **out, size_t len, int ms
 {
 	struct cu_ctx *old;
 	enum taut_status st;
+	void *p;
 
 	g->cu->ctx_push(g->ctx);
-	st = gpu_mem_get(out, len);
-	if (!st)
-		st = cuda_st(g->cu->memset8((uint64_t)(uintptr_t)*out, 0, len, g->own), "clearing GPU memory");
+	st = gpu_mem_get(&p, len);
+	if (st)
+		goto out_pop;
+	st = cuda_st(g->cu->memset8((uint64_t)(uintptr_t)p, 0, len, g->own), "clearing GPU memory");
 	if (!st)
 		st = cuda_st(g->cu->stream_sync(g->own), "clearing GPU memory");
+	if (st)
+		g->cu->mem_free((uint64_t)(uintptr_t)p); /* quietly: what failed first counts */
+	else
+		*out = p;
+out_pop:
 	g->cu->ctx_pop(&old);
 	if (!st)
-		gpu_publish(g, *out, len, ms);
+		gpu_publish(g, p, len, ms);
 	return st;
 }
 

@@ -371,6 +371,30 @@ static void silent_pair(int r)
 	broken(true);
 }
 
+/* Memory that cannot be cleared is given back; on the driver without GPUs, which can be told to fail. */
+static void uncleared(int r)
+{
+	void *lib, *p = &lib;
+	struct taut_comm *comm;
+	struct taut_id id;
+	void (*refuse)(void);
+	int (*count)(void), before;
+
+	use_gpu(r);
+	lib = dlopen("libcuda.so.1", RTLD_NOW);
+	*(void **)&refuse = dlsym(lib, "fake_refuse_memset");
+	*(void **)&count = dlsym(lib, "fake_allocations");
+	gpu_must(!refuse || !count, "the driver's functions for tests");
+	taut_must(taut_id_create(&id), "taut_id_create");
+	taut_must(taut_comm_create(&comm, &id, 0, 1, NULL), "taut_comm_create");
+	before = count();
+	refuse();
+	CHECK(taut_mem_alloc(&p, 1 << 20, comm) == TAUT_ERR_SYS && says("clearing GPU memory"));
+	CHECK(p == &lib);
+	CHECK(count() == before);
+	taut_comm_destroy(comm);
+}
+
 static void both(void (*what)(int), const char *sentence)
 {
 	pid_t pid[2];
@@ -401,6 +425,8 @@ int main(int argc, char **argv)
 	both(pair, "failures");
 	if (!getenv("FAKE_GPUS"))
 		both(silent_pair, "a GPU that broke in silence");
+	else if (ended(start(uncleared, 0)))
+		atomic_fetch_add(&page->failed, 1);
 	kills(times < TIMES_MOST ? times : TIMES_MOST);
 	if (!atomic_load(&page->failed))
 		printf("every failure was told\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver without GPUs: device memory is host memory, and kernels are those compiled for the processor, each block a
  * thread. What the library and the tests on GPU memory call, no more. GPUs do not address each other, and memory has no
- * handles for other processes. FAKE_GPUS: how many (default 2). */
+ * handles for other processes. FAKE_GPUS: how many (default 2). What it alone has begins with fake_. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -607,8 +607,29 @@ API int cuMemHostGetDevicePointer_v2(uint64_t *out, void *p, unsigned flags)
 	return OK;
 }
 
+/* For tests: cuMemsetD8Async() fails from now on; and what there is. */
+static _Atomic bool no_memset;
+
+API void fake_refuse_memset(void)
+{
+	no_memset = true;
+}
+
+API int fake_allocations(void)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < ALLOCS; i++)
+		n += allocations[i].at != 0;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 API int cuMemsetD8Async(uint64_t p, unsigned char value, size_t len, void *stream)
 {
+	if (no_memset)
+		return INVALID;
 	wait_stream(stream_of(stream));
 	memset((void *)(uintptr_t)p, value, len);
 	return OK;
