@@ -368,6 +368,37 @@ static void two_communicators(int rounds)
 		free_call(&c[k]);
 }
 
+/* Large calls of two communicators, of which each second rank makes those of the other first. Both fit a GPU at once,
+ * and so none waits for what cannot start; of two ranks a GPU at most. */
+static void two_communicators_crossed(int rounds, int gpus)
+{
+	static const size_t sizes[] = { 500009, 4000037 };
+
+	if (n > 2 * gpus) {
+		if (rank == 0)
+			printf("large calls of two communicators: left out, as %d ranks on %d GPUs do not fit at "
+			       "once\n",
+			       n, gpus);
+		return;
+	}
+	for (int s = 0; s < 2; s++) {
+		struct call c[] = { make_call(SUM, sizes[s], comm), make_call(SUM, sizes[s], other) };
+
+		for (unsigned i = 0; i < (unsigned)rounds; i++) {
+			for (int k = 0; k < 2; k++)
+				give(&c[k], i + (unsigned)k);
+			for (int k = 0; k < 8; k++)
+				launch(&c[(k + rank) % 2], (k + rank) % 2 ? b : a);
+			done(a);
+			done(b);
+			for (int k = 0; k < 2; k++)
+				look(&c[k], i + (unsigned)k, "two communicators, crossed");
+		}
+		free_call(&c[0]);
+		free_call(&c[1]);
+	}
+}
+
 /* --- beside the caller's own work --- */
 static const char spin_ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -447,6 +478,7 @@ int main(int argc, char **argv)
 	beside_kernels_and_copies(rounds);
 	buffers_come_and_go(rounds);
 	two_communicators(rounds);
+	two_communicators_crossed(rounds, gpus);
 	graphs_of_two_streams(rounds);
 	streams_come_and_go(rounds);
 	taut_must(taut_barrier(comm, NULL), "taut_barrier");
