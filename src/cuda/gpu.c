@@ -20,7 +20,8 @@
 #define PUSH_SLOT_MOST 4096	      /* what a warp moves in one go */
 #define RELAY_SLOT_MOST (16u << 10)   /* the same by relays */
 #define RELAY_COPY_BLOCKS 16
-#define RELAY_SUM_BLOCKS 32
+#define RELAY_SUM_BLOCKS 32 /* twice as many from there on: */
+#define RELAY_HUGE ((size_t)64 << 20)
 #define SHORT_MOST (128u << 10) /* largest short message between two ranks */
 
 /* Bytes of a slot of a channel: the slots of all channels share the stage. */
@@ -292,6 +293,7 @@ static int blocks_for(const struct gpu_card *cards, int n)
 void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards)
 {
 	g->blocks = blocks_for(cards, g->nranks);
+	g->long_blocks = g->blocks < 2 ? 1 : g->blocks / 2;
 	g->relays = true;
 	for (int r = 0; r < g->nranks; r++)
 		g->relays = g->relays && cards[r].relays;
@@ -529,8 +531,8 @@ static unsigned clamp(size_t want, int most)
 	return want < 1 ? 1 : want > (size_t)most ? (unsigned)most : (unsigned)want;
 }
 
-/* Where few blocks that relay are as fast as all that fit. */
-static int relay_blocks(const struct gpu *g, const struct gpu_request *op)
+/* By relay.cuh; 0: not. */
+static int relay_blocks(const struct gpu *g, const struct gpu_request *op, size_t bytes)
 {
 	bool sums = op->op == TAUT_SUM || op->op == TAUT_AVG;
 
@@ -539,17 +541,18 @@ static int relay_blocks(const struct gpu *g, const struct gpu_request *op)
 	if (op->coll == COLL_ALL_GATHER)
 		return RELAY_COPY_BLOCKS;
 	if ((op->coll == COLL_ALL_REDUCE || op->coll == COLL_REDUCE_SCATTER) && sums)
-		return RELAY_SUM_BLOCKS;
+		return bytes < RELAY_HUGE ? RELAY_SUM_BLOCKS : 2 * RELAY_SUM_BLOCKS;
 	return 0;
 }
 
+/* At most half of what fits: two communicators may have such calls at once, and in another order on another GPU. */
 static struct gpu_grid bulk_grid(const struct gpu *g, const struct gpu_request *op, size_t bytes)
 {
-	int most = relay_blocks(g, op);
+	int most = relay_blocks(g, op, bytes);
 	bool relays = most;
 
-	if (!most || most > g->blocks)
-		most = g->blocks;
+	if (!most || most > g->long_blocks)
+		most = g->long_blocks;
 	return (struct gpu_grid){ clamp(bytes / (32 << 10), most), 512, relays ? GPU_RELAY_BYTES : 0,
 				  relays && g->alone };
 }
@@ -743,7 +746,7 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 		struct message_grid m;
 
 		at += messages_fill(&a, list + at, n - at);
-		m = messages_grid(&a, (unsigned)g->blocks);
+		m = messages_grid(&a, (unsigned)g->long_blocks);
 		st = gpu_module_launch(g->module, g->cu, a.nunits ? g->module->messages : g->module->messages_short,
 				       (struct gpu_grid){ m.blocks, m.threads, 0, g->alone }, &a, stream);
 	}

@@ -27,9 +27,10 @@ struct gpu {
 	struct cu_ctx *ctx;
 	struct cu_stream *own; /* for set-up */
 	int rank, nranks;
-	int blocks;  /* that may run at once */
-	bool relays; /* large messages may go by relay.cuh, on all ranks */
-	bool alone;  /* no other rank has this GPU: a launch may wait on it while the one before runs */
+	int blocks;	 /* that may run at once */
+	int long_blocks; /* of a call that may last */
+	bool relays;	 /* large messages may go by relay.cuh, on all ranks */
+	bool alone;	 /* no other rank has this GPU: a launch may wait on it while the one before runs */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
 	uint64_t mails;			    /* key of mails.h; 0: no other rank in this process */

@@ -157,16 +157,6 @@ DEVICE bool relay_is_full(const uint64_t *, uint32_t)
 {
 	return true;
 }
-DEVICE void relay_put(char *to, const char *from, uint32_t bytes)
-{
-	memcpy(to, from, bytes);
-}
-template <int N> DEVICE void relay_wait_read()
-{
-}
-DEVICE void relay_wait()
-{
-}
 DEVICE void relay_fence()
 {
 }
@@ -337,23 +327,6 @@ DEVICE bool relay_is_full(const uint64_t *full, uint32_t parity)
 		     : "memory");
 	return yes;
 }
-DEVICE void relay_put(char *to, const char *from, uint32_t bytes)
-{
-	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0],[%1],%2;" ::"l"(to), "r"(in_shared(from)),
-		     "r"(bytes)
-		     : "memory");
-	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-/* All stores but the last @N have read what they store. */
-template <int N> DEVICE void relay_wait_read()
-{
-	asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-/* All stores are done. */
-DEVICE void relay_wait()
-{
-	asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
 /* What plain accesses have stored is seen by the accelerator's. */
 DEVICE void relay_fence()
 {
@@ -376,15 +349,6 @@ DEVICE void relay_get(char *, const char *, uint32_t, uint64_t *)
 DEVICE bool relay_is_full(const uint64_t *, uint32_t)
 {
 	return true;
-}
-DEVICE void relay_put(char *, const char *, uint32_t)
-{
-}
-template <int N> DEVICE void relay_wait_read()
-{
-}
-DEVICE void relay_wait()
-{
 }
 DEVICE void relay_fence()
 {

@@ -5,9 +5,9 @@
  *   all_reduce      a part   all ranks
  *   reduce_scatter  block p  p
  *
- * Every warp works on its own, in a channel: warps of blocks of even number give, the same warps of the blocks after
- * them take. Channel c has the chunks c, c + channels, ... of every share. For each channel and pair of ranks there are
- * two slots, and in the mail two words, each a mark (call and count):
+ * Every warp works on its own, in a channel: of two warps one gives and one takes. Channel c has the chunks c,
+ * c + channels, ... of every share. For each channel and pair of ranks there are two slots, and in the mail two words,
+ * each a mark (call and count):
  *   at the taker  "filled": chunks that have come
  *   at the giver  "taken": chunks whose slots are free again
  * Before a call all slots are free: a barrier ends every call that uses the stage.
@@ -44,11 +44,11 @@ DEVICE uint64_t round_up(uint64_t x, uint64_t to)
 
 DEVICE push push_of(const gpu_bulk_args &a, uint32_t epoch)
 {
-	unsigned n = (unsigned)a.direct.call.nranks, warps = warp_count(), pairs = block_count() / 2;
-	push p = { epoch, block_index() / 2 * warps + warp_index(), pairs * warps, a.direct.bytes, 0, false, false, 1 };
+	unsigned n = (unsigned)a.direct.call.nranks, warps = warp_count(), part = block_index() * warps + warp_index();
+	push p = { epoch, part / 2, block_count() * warps / 2, a.direct.bytes, 0, false, false, 1 };
 
-	p.gives = block_index() < 2 * pairs && !(block_index() & 1);
-	p.takes = block_index() < 2 * pairs && (block_index() & 1);
+	p.gives = p.channel < p.channels && !(part & 1);
+	p.takes = p.channel < p.channels && (part & 1);
 	if (!a.direct.shape.scatters) {
 		p.share = round_up((a.direct.bytes + n - 1) / n, GPU_LINE);
 		p.nout = (int)n;
@@ -64,9 +64,9 @@ DEVICE bool push_suits(const gpu_bulk_args &a)
 {
 	const gpu_direct_args &d = a.direct;
 
-	return a.push_slot && block_count() > 1 && d.shape.reduces && d.shape.from < 0 && d.shape.to < 0 &&
-	       d.value.op == GPU_SUM && !((uintptr_t)d.in & 15) && !(d.shape.scatters && (d.bytes & 15)) &&
-	       (relays(a) || (!d.shape.scatters && !d.value.scaled));
+	return a.push_slot && block_count() * warp_count() > 1 && d.shape.reduces && d.shape.from < 0 &&
+	       d.shape.to < 0 && d.value.op == GPU_SUM && !((uintptr_t)d.in & 15) &&
+	       !(d.shape.scatters && (d.bytes & 15)) && (relays(a) || (!d.shape.scatters && !d.value.scaled));
 }
 
 /* Chunk @k of share @r; empty where that is shorter. */
@@ -124,8 +124,7 @@ DEVICE bool push_wait(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	return true;
 }
 
-/* @done: what is told of needs no fence, as it was loaded, or as the accelerator says that it is stored. */
-DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count, bool done)
+DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, uint64_t count)
 {
 	const gpu_call &c = a.direct.call;
 	uint64_t mark = (uint64_t)p.epoch << 32 | count;
@@ -134,10 +133,10 @@ DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	for (int r = (int)lane_index(); r < c.nranks; r += (int)lane_count()) {
 		if (r == c.rank)
 			continue;
-		if (!done)
+		if (w == PUSH_FILLED)
 			store_word_release(push_word_at(a, p, r, c.rank, w), mark);
 		else
-			store_word(push_word_at(a, p, r, c.rank, w), mark);
+			store_word(push_word_at(a, p, r, c.rank, w), mark); /* what was loaded is here */
 	}
 }
 
@@ -183,7 +182,6 @@ DEVICE void warp_copy(char *to, const char *from, uint64_t bytes)
 DEVICE void push_give_one(const gpu_bulk_args &a, const push &p, uint64_t k)
 {
 	const gpu_call &c = a.direct.call;
-	bool all_relayed = relays(a);
 
 #pragma unroll 1
 	for (int d = 1; d < c.nranks; d++) {
@@ -193,16 +191,15 @@ DEVICE void push_give_one(const gpu_bulk_args &a, const push &p, uint64_t k)
 		char *to = push_slot_at(a, p, r, c.rank, k);
 		uint64_t done = 0;
 
-		all_relayed = all_relayed && !(e.bytes & 15);
 		if (relays(a)) {
 			done = e.bytes / 16 * 16;
 			relay_between(
 				1, [&](int) { return from; }, 1, [&](int) { return to; });
-			relay_give(relay_of_warp(), done);
+			relay_loop<GPU_U64, 1>(relay_of_warp(), done, NULL, a.direct.value);
 		}
 		warp_copy(to + done, from + done, e.bytes - done);
 	}
-	push_tell(a, p, PUSH_FILLED, k + 1, all_relayed);
+	push_tell(a, p, PUSH_FILLED, k + 1);
 }
 
 /* From chunk @k on. */
@@ -308,7 +305,7 @@ DEVICE bool push_take(const gpu_bulk_args &a, char *const *out, const push &p, c
 			push_sum<K, U>(a, out, p, e, k);
 		if (e.bytes & 15)
 			push_sum_rest<K>(a, out, p, e, k, scalars);
-		push_tell(a, p, PUSH_TAKEN, k + 1, true);
+		push_tell(a, p, PUSH_TAKEN, k + 1);
 	}
 	return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and sums by way of shared memory: the tensor memory accelerator (sm_90 and later) loads pieces some ahead, so
  * that few warps keep a link full, and most multiprocessors are left to others. The warp adds up and stores: a store to
- * another GPU by the accelerator would hold up the loads behind it.
+ * another GPU by the accelerator would hold up the loads behind it, and when the accelerator says that it is done, a
+ * flag stored after that can still come to the other GPU before it.
  *
  * Each warp has RELAY_STAGES stages of its own; one of its threads starts the loads. All is aligned to 16 bytes. What
  * it needs to know lies in shared memory: local memory has next to no cache then. */
@@ -184,39 +185,6 @@ DEVICE void relay_loop(relay *r, uint64_t bytes, const uint64_t *scalars, const 
 	}
 	warp_sync();
 	if (lane_index() == 0) {
-		r->at = at;
-		r->parity = parity;
-	}
-	warp_sync();
-}
-
-/* A copy from in[0] to out[0] by the accelerator alone, for warps of blocks that do nothing else. When it returns what
- * was stored is there. */
-DEVICE void relay_give(relay *r, uint64_t bytes)
-{
-	uint32_t at = r->at, parity = r->parity, ahead;
-	uint64_t next = 0;
-
-	for (uint32_t k = 0; k < RELAY_STAGES - 1 && next < bytes; k++, next += RELAY_STAGE)
-		if (lane_index() == 0)
-			relay_load<1>(r, (at + k) % RELAY_STAGES, next, relay_len(next, bytes, RELAY_STAGE), 0);
-#pragma unroll 1
-	for (uint64_t x = 0; x < bytes; x += RELAY_STAGE, next += RELAY_STAGE) {
-		if (lane_index() == 0) {
-			while (!relay_is_full(&r->full[at], parity))
-				;
-			relay_put(r->out[0] + x, relay_stage(at), relay_len(x, bytes, RELAY_STAGE));
-			ahead = at ? at - 1 : RELAY_STAGES - 1;
-			if (next < bytes) {
-				relay_wait_read<1>(); /* the piece before */
-				relay_load<1>(r, ahead, next, relay_len(next, bytes, RELAY_STAGE), 0);
-			}
-		}
-		at = at + 1 < RELAY_STAGES ? at + 1 : 0;
-		parity ^= !at;
-	}
-	if (lane_index() == 0) {
-		relay_wait();
 		r->at = at;
 		r->parity = parity;
 	}
