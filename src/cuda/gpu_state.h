@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank holds of its GPU; for gpu.c, gpu_host.c and gpu_memory.c alone. */
+/* What a rank holds of its GPU; for gpu*.c alone. */
 #ifndef CUDA_GPU_STATE_H
 #define CUDA_GPU_STATE_H
 
@@ -8,6 +8,7 @@
 #include "cuda/module.h"
 #include "cuda/share.h"
 
+#define LL_DATA ((size_t)64 << 10)     /* largest message by ll */
 #define HOST_LANES 32		       /* by way of host memory: pairs of blocks */
 #define HOST_SLOTS 4		       /* of a lane */
 #define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
@@ -57,6 +58,12 @@ static inline uint64_t up(uint64_t x, uint64_t to)
 {
 	return (x + to - 1) / to * to;
 }
+
+/* The kernel for a collective of pieces of @bytes, all ranks the same. */
+enum gpu_kernel gpu_choose(const struct gpu *g, const struct gpu_request *op, size_t bytes);
+/* The same as @k, with less code where there is such a one. */
+enum gpu_kernel gpu_lean(enum gpu_kernel k, const struct gpu *g, const struct gpu_direct_args *a);
+struct gpu_grid gpu_grid_of(const struct gpu *g, enum gpu_kernel k, const struct gpu_request *op, size_t bytes);
 
 /* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
 void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards);
