@@ -44,16 +44,18 @@ static bool give(void **out, size_t size)
 static bool take_given(const void *ptr)
 {
 	struct given **at = &all_given, *g;
+	bool found;
 
 	pthread_mutex_lock(&given_lock);
 	while (*at && (*at)->ptr != ptr)
 		at = &(*at)->next;
 	g = *at;
-	if (g)
+	found = g;
+	if (found)
 		*at = g->next;
 	pthread_mutex_unlock(&given_lock);
 	mem_free(g);
-	return g;
+	return found;
 }
 
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)
