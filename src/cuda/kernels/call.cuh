@@ -7,7 +7,7 @@
 
 DEVICE bool is_rare(uint32_t spins)
 {
-	return !(spins & 0xfff);
+	return !(spins % RARE_SPINS);
 }
 
 /* False: the call is over without success, threads leave. The host is asked now and then only: its

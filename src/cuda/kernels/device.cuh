@@ -23,6 +23,7 @@ struct alignas(16) vec16 {
 #define SPECIAL inline /* of a template: may not be static */
 #define KERNEL(name, args, threads) extern "C" void name(const args a)
 #define LANES_OF_LINE 1 /* threads that hold a 128-byte line together */
+#define RARE_SPINS 16	/* of who waits, between looks at what is far: on a busy machine each may take milliseconds */
 
 struct emulated_block {
 	unsigned index, count;
@@ -168,6 +169,7 @@ DEVICE void relay_fence()
 #define KERNEL(name, args, threads)                                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
 #define LANES_OF_LINE 8
+#define RARE_SPINS 4096
 
 DEVICE unsigned block_index()
 {
