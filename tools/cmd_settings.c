@@ -277,6 +277,7 @@ static int show_all(json_t *array, int names, char **name)
 		if (show(&v, st, array))
 			rc = EXIT_FAILURE;
 	}
+	config_check_names();
 	return rc;
 }
 

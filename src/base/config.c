@@ -462,6 +462,13 @@ static bool first_of_machine(void)
 	return true;
 }
 
+static void check_own_names(const struct files *files)
+{
+	each_env("TAUT_", check_own_name);
+	for (int i = 0; i < files->count; i++)
+		warn_unknown_file(&files->file[i]);
+}
+
 static void warn_once(const struct config *cfg, const struct files *files)
 {
 	static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -469,9 +476,7 @@ static void warn_once(const struct config *cfg, const struct files *files)
 	if (atomic_flag_test_and_set(&done) || !first_of_machine())
 		return;
 	log_init(cfg); /* the warnings go where this configuration says */
-	each_env("TAUT_", check_own_name);
-	for (int i = 0; i < files->count; i++)
-		warn_unknown_file(&files->file[i]);
+	check_own_names(files);
 }
 
 /* --- values of NCCL's variables that mean nothing --- */
@@ -555,6 +560,16 @@ err_cleanup:
 	config_cleanup(&cfg);
 	files_cleanup(&files);
 	return st;
+}
+
+void config_check_names(void)
+{
+	struct files files;
+
+	if (files_load(&files))
+		return;
+	check_own_names(&files);
+	files_cleanup(&files);
 }
 
 void config_check_nccl_names(void)

@@ -42,6 +42,8 @@ const char *config_env(const char *name);
  * itself is set. */
 const char *config_alias(const char *name);
 
+/* Warns of every TAUT_* name of the environment and the files that is no setting, as the first config_load() does. */
+void config_check_names(void);
 /* For programs that are built for NCCL, once the log is as they want it (log_init(), log_set_form()). A NCCL_*
  * variable of the environment that is not known is warned of, with the nearest known name; one that
  * taut has no use for is told of at level info, with the reason. Once a process, on the

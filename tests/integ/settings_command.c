@@ -39,7 +39,10 @@ int main(void)
 	takes("NCCL_PROTO", "Simple");
 	takes("NCCL_SHM_DISABLE", "yes");
 	CHECK(strstr(last_run.err, "NCCL_SHM_DISABLE=yes (environment): expected a number from 0 to 1"));
-	CHECK(TAUT("settings")->code == 0);
+	CHECK(TAUT("settings")->code == 0 && !strstr(last_run.err, "is no setting"));
+	setenv("TAUT_SLOT_BYTE", "1M", 1);
+	CHECK(TAUT("settings")->code == 0 && strstr(last_run.err, "did you mean TAUT_SLOT_BYTES?"));
+	unsetenv("TAUT_SLOT_BYTE");
 	CHECK(TAUT("settings", "NCCL_ALGO")->code == 0);
 	CHECK(TAUT("settings", "NCCL_NVLS_ENABLE")->code == 2 &&
 	      strstr(last_run.err, "has no effect: taut does not use"));
