@@ -561,15 +561,15 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 		push_give_one(a, p, 0); /* needs no address */
 	cut(&at, &len, d.bytes, block_index(), block_count());
 	if (meet(a, epoch, &s)) {
-		if (s.direct && s.even && pushes)
+		if (!s.direct)
+			staged<K>(a, &s, epoch, at, len);
+		else if (s.even && pushes)
 			push_all<K>(a, &s, p);
-		else if (s.direct)
+		else
 			work<K>(a, &s, at, len, d.bytes);
 		let_next_start();
 		if (s.direct)
 			barrier(a, epoch, 1, &s);
-		else
-			staged<K>(a, &s, epoch, at, len);
 	}
 	note_all_begun(d.call, epoch);
 	call_end(d.call, epoch);
