@@ -111,6 +111,8 @@ void gpu_segment_free(struct gpu *g, void *p)
 {
 	struct cu_ctx *old;
 
+	if (g->share)
+		share_retire(g->share, p, LOOK_MS);
 	g->cu->ctx_push(g->ctx);
 	gpu_mem_put(p);
 	g->cu->ctx_pop(&old);

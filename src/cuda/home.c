@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/home.h"
 
-#include "cuda/share.h"
-
-#define RETIRE_MS 100
-
 int gpu_count(void)
 {
 	const struct cuda_driver *cu = cuda_driver(NULL);
@@ -77,7 +73,6 @@ enum taut_status gpu_mem_get(void **out, size_t len)
 
 enum taut_status gpu_mem_put(void *p)
 {
-	share_retire(p, RETIRE_MS); /* memory that others have mapped is to be freed after they have let go */
 	return cuda_st(cuda_driver(NULL)->mem_free((uint64_t)(uintptr_t)p), "release of a GPU's memory");
 }
 

@@ -112,7 +112,6 @@ static void entry_is_over(struct share *s, int k)
 	mem_free(s->known[k].index);
 	s->known[k] = (struct known){ 0 };
 	s->used--;
-	atomic_store(&s->deaf, false); /* they do answer */
 	atomic_store_explicit(&s->own->entry[k].state, SHARE_EMPTY, memory_order_release);
 }
 
@@ -241,59 +240,6 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* --- what is to be freed --- */
-static struct share *all;
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void enlist(struct share *s)
-{
-	pthread_mutex_lock(&all_lock);
-	s->next = all;
-	all = s;
-	pthread_mutex_unlock(&all_lock);
-}
-
-static void strike(struct share *s)
-{
-	struct share **at = &all;
-
-	pthread_mutex_lock(&all_lock);
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	pthread_mutex_unlock(&all_lock);
-}
-
-/* Is an allocation that begins at @base published? It is dying from now on. */
-static bool has_base(struct share *s, uint64_t base)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&s->lock);
-	for (int k = 1; k < GPU_MAX_PLACES && !found; k++) {
-		found = s->known[k].id && s->known[k].kind == SHARE_WHOLE && s->known[k].base == base;
-		s->known[k].dying = s->known[k].dying || found;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return found;
-}
-
-void share_retire(const void *p, int ms)
-{
-	uint64_t base = (uint64_t)(uintptr_t)p, until = now_ns() + (uint64_t)ms * 1000000;
-
-	pthread_mutex_lock(&all_lock); /* none of them ends meanwhile */
-	for (struct share *s = all; s; s = s->next)
-		if (has_base(s, base))
-			share_announce(s->table);
-	for (struct share *s = all; s; s = s->next)
-		while (!atomic_load(&s->deaf) && has_base(s, base)) {
-			share_wait(s->table, atomic_load(&s->table->changes), 1);
-			atomic_store(&s->deaf, now_ns() >= until);
-		}
-	pthread_mutex_unlock(&all_lock);
-}
-
 /* --- life --- */
 /* Without one, descriptors do not come, and what needs them is copied. */
 static void open_socket(struct share *s)
@@ -330,7 +276,6 @@ enum taut_status share_open(struct share **out, const struct share_args *args)
 		st = errno_fail(err, "a thread for the buffers of peers");
 		goto err_socket;
 	}
-	enlist(s);
 	*out = s;
 	return TAUT_OK;
 err_socket:
@@ -372,7 +317,6 @@ void share_close(struct share *s)
 {
 	if (!s)
 		return;
-	strike(s);
 	atomic_store(&s->closing, true);
 	share_announce(s->table);
 	pthread_join(s->thread, NULL);
@@ -380,7 +324,6 @@ void share_close(struct share *s)
 	share_announce(s->table);
 	release_chunks(s);
 	share_maps_close(&s->maps);
-	share_announce(s->table); /* for who waits that it lets go */
 	share_socket_close(&s->socket);
 	s->a.cu->stream_destroy(s->stream);
 	for (int k = 1; k < GPU_MAX_PLACES; k++)

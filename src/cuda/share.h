@@ -16,9 +16,9 @@
  * An allocation is known by its buffer id, which the driver never uses twice, nor for two mappings: memory that was
  * freed and what is at the same address now are never taken for each other. What is gone the peers let
  * go of within about SHARE_LOOK_MS: until then its memory is not free. What is at its address by then is published when
- * they have. Who frees by way of taut has them let go before.
+ * they have.
  *
- * One thread calls, but for share_close() and share_retire(); the thread of the rank does the rest. */
+ * One thread calls, but for share_close(); the thread of the rank does the rest. */
 #ifndef CUDA_SHARE_H
 #define CUDA_SHARE_H
 
@@ -55,9 +55,8 @@ bool share_publish(struct share *s, const void *p, size_t len, int ms);
 /* The caller keeps these addresses mapped as they are until share_forget() of the same; one for each. */
 enum taut_status share_keep(struct share *s, const void *p, size_t len);
 void share_forget(struct share *s, const void *p, size_t len);
-/* The peers of every share of this process let go of the allocation that begins at @p, before it is freed; waits at
- * most @ms for that, and not for peers that do not answer. Any thread. */
-void share_retire(const void *p, int ms);
+/* The peers let go of the allocation that begins at @p, before it is freed; waits at most @ms for it. */
+void share_retire(struct share *s, const void *p, int ms);
 /* No kernel may use the maps any more. NULL is allowed. */
 void share_close(struct share *s);
 

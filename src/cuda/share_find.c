@@ -390,3 +390,28 @@ void share_forget(struct share *s, const void *p, size_t len)
 	pthread_mutex_unlock(&s->lock);
 	mem_free(k);
 }
+
+static int find_base(struct share *s, uint64_t base)
+{
+	int k = 1;
+
+	pthread_mutex_lock(&s->lock);
+	while (k < GPU_MAX_PLACES && !(s->known[k].id && s->known[k].kind == SHARE_WHOLE && s->known[k].base == base))
+		k++;
+	if (k < GPU_MAX_PLACES)
+		s->known[k].dying = true;
+	pthread_mutex_unlock(&s->lock);
+	return k < GPU_MAX_PLACES ? k : 0;
+}
+
+void share_retire(struct share *s, const void *p, int ms)
+{
+	uint64_t until = now_ns() + (uint64_t)ms * 1000000;
+	int k = find_base(s, (uint64_t)(uintptr_t)p);
+
+	if (!k)
+		return;
+	share_announce(s->table);
+	while (now_ns() < until && find_base(s, (uint64_t)(uintptr_t)p) == k)
+		share_wait(s->table, atomic_load(&s->table->changes), 1);
+}

@@ -215,15 +215,6 @@ bool share_maps_follow(struct share_maps *m, int r)
 	return changed;
 }
 
-/* An owner that goes on does not wait for this rank, now nor later. */
-static void answer_all(struct share_rank *own, int r)
-{
-	for (int i = 0; i < SHARE_CHUNKS; i++) /* release: after the work */
-		atomic_store_explicit(&own->chunk_answer[r][i], SHARE_GONE, memory_order_release);
-	for (int k = 1; k < GPU_MAX_PLACES; k++)
-		atomic_store_explicit(&own->entry_answer[r][k], SHARE_GONE, memory_order_release);
-}
-
 void share_maps_close(struct share_maps *m)
 {
 	struct share_rank *own = &m->table->rank[m->a->rank];
@@ -236,6 +227,5 @@ void share_maps_close(struct share_maps *m)
 				unmap_chunk(m, r, i);
 		for (int k = 1; r != m->a->rank && k < GPU_MAX_PLACES; k++)
 			close_entry(m, r, k);
-		answer_all(own, r);
 	}
 }

@@ -42,7 +42,6 @@ struct kept {
 enum said { SAID_POOL, SAID_HANDLE, SAID_GRAPH, SAID_FULL, SAIDS };
 
 struct share {
-	struct share *next; /* of this process */
 	struct share_args a;
 	struct share_table *table;
 	struct share_rank *own;
@@ -51,8 +50,7 @@ struct share {
 	struct share_maps maps;
 	pthread_t thread;
 	_Atomic bool closing;
-	_Atomic bool deaf; /* its peers did not answer in time when memory was to be freed */
-	uint64_t foreign;  /* by rank: in another process */
+	uint64_t foreign; /* by rank: in another process */
 
 	pthread_mutex_t lock; /* of what follows */
 	struct known known[GPU_MAX_PLACES];

