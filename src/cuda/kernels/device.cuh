@@ -22,6 +22,7 @@ struct alignas(16) vec16 {
 #define OUTLINE static
 #define SPECIAL inline /* of a template: may not be static */
 #define KERNEL(name, args, threads) extern "C" void name(const args a)
+#define KERNEL_PAIRED KERNEL
 #define LANES_OF_LINE 1 /* threads that hold a 128-byte line together */
 #define RARE_SPINS 16	/* of who waits, between looks at what is far: on a busy machine each may take milliseconds */
 
@@ -168,6 +169,9 @@ DEVICE void relay_fence()
 #define SPECIAL __device__ __forceinline__
 #define KERNEL(name, args, threads)                                                                                    \
 	extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
+/* Two blocks fit a multiprocessor. */
+#define KERNEL_PAIRED(name, args, threads)                                                                             \
+	extern "C" __global__ void __launch_bounds__(threads, 2) name(const __grid_constant__ args a)
 #define LANES_OF_LINE 8
 #define RARE_SPINS 4096
 

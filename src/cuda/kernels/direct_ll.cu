@@ -18,7 +18,8 @@
 #include "cuda/kernels/value.cuh"
 
 #define THREADS 512
-#define AHEAD 4 /* messages that a thread looks for at once */
+#define SMALL_BLOCKS 40 /* as many may wait beside this kernel while another communicator's call needs room */
+#define AHEAD 4		/* messages that a thread looks for at once */
 
 /* --- ll --- */
 /* The second flag is the number of the call; the first tells which call it is. */
@@ -672,11 +673,15 @@ template <void (*WORK)(const gpu_direct_args &a, uint32_t epoch)>
 DEVICE void run(const gpu_direct_args &a, bool all_hear)
 {
 	uint32_t epoch = call_number(a.call);
+	bool small = block_count() <= SMALL_BLOCKS;
 
-	let_next_start();
+	if (small)
+		let_next_start();
 	if (!all_hear)
 		call_begin(a.call, epoch);
 	WORK(a, epoch);
+	if (!small)
+		let_next_start();
 	if (all_hear)
 		note_all_begun(a.call, epoch);
 	call_end(a.call, epoch);
@@ -696,11 +701,11 @@ DEVICE bool all_hear(const gpu_shape &s)
 	{                                                                                                              \
 		run<ll_sum_work<kind, false>>(a, all_hear(a.shape));                                                   \
 	}                                                                                                              \
-	KERNEL(ll128_sum_##kind, gpu_direct_args, THREADS)                                                             \
+	KERNEL_PAIRED(ll128_sum_##kind, gpu_direct_args, THREADS)                                                      \
 	{                                                                                                              \
 		run<ll128_sum_work<kind>>(a, true);                                                                    \
 	}                                                                                                              \
-	KERNEL(ll128_two_sum_##kind, gpu_direct_args, THREADS)                                                         \
+	KERNEL_PAIRED(ll128_two_sum_##kind, gpu_direct_args, THREADS)                                                  \
 	{                                                                                                              \
 		run<ll128_two_work<kind, true>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                          \
 	}
@@ -717,11 +722,11 @@ KERNEL(ll_copy_GPU_U64, gpu_direct_args, THREADS)
 	{                                                                                                              \
 		run<ll_work<kind>>(a, all_hear(a.shape));                                                              \
 	}                                                                                                              \
-	KERNEL(ll128_##kind, gpu_direct_args, THREADS)                                                                 \
+	KERNEL_PAIRED(ll128_##kind, gpu_direct_args, THREADS)                                                          \
 	{                                                                                                              \
 		run<ll128_work<kind>>(a, all_hear(a.shape));                                                           \
 	}                                                                                                              \
-	KERNEL(ll128_two_##kind, gpu_direct_args, THREADS)                                                             \
+	KERNEL_PAIRED(ll128_two_##kind, gpu_direct_args, THREADS)                                                      \
 	{                                                                                                              \
 		run<ll128_two_work<kind, false>>(a, share_of(a, a.call.nranks - 1).bytes > 0);                         \
 	}
