@@ -21,13 +21,12 @@ struct gpu;
 
 /* What the others must know of a rank; the same size on all, bytes of this process. */
 struct gpu_card {
-	int32_t used;	/* 0: this rank has no GPU */
-	int32_t device; /* its number in that process */
-	int32_t sms;	/* multiprocessors */
-	int32_t shares; /* the handle is valid */
-	int32_t node;	/* machine; set by the caller */
-	int32_t relays; /* its kernels can use relay.cuh */
-	int32_t pad;
+	int32_t used;		     /* 0: this rank has no GPU */
+	int32_t device;		     /* its number in that process */
+	int32_t sms;		     /* multiprocessors */
+	int32_t shares;		     /* the handle is valid */
+	int32_t node;		     /* machine; set by the caller */
+	int32_t relays;		     /* its kernels can use relay.cuh */
 	char bus[24];		     /* PCI address: ranks with the same share a GPU */
 	uint64_t process;	     /* differs between processes, of other containers too */
 	uint64_t ctx, mail;	     /* addresses in that process; mail 0: one rank alone needs none */
