@@ -133,34 +133,11 @@ DEVICE void wait_for_last()
 DEVICE void let_next_start()
 {
 }
-
-/* As the accelerator does it: relay.cuh. */
-DEVICE bool relay_exists()
-{
-	return true;
-}
 DEVICE char *relay_memory()
 {
 	static thread_local vec16 memory[RELAY_STAGES * RELAY_STAGE / 16];
 
 	return (char *)memory;
-}
-DEVICE void relay_init(uint64_t *)
-{
-}
-DEVICE void relay_expect(uint64_t *, uint32_t)
-{
-}
-DEVICE void relay_get(char *to, const char *from, uint32_t bytes, uint64_t *)
-{
-	memcpy(to, from, bytes);
-}
-DEVICE bool relay_is_full(const uint64_t *, uint32_t)
-{
-	return true;
-}
-DEVICE void relay_fence()
-{
 }
 #else
 #define DEVICE static __device__ __forceinline__
@@ -287,15 +264,16 @@ DEVICE void let_next_start()
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-
-/* --- bulk copies by the tensor memory accelerator: relay.cuh; PTX ISA, cp.async.bulk --- */
 DEVICE char *relay_memory()
 {
 	extern __shared__ vec16 relay_bytes[];
 
 	return (char *)relay_bytes;
 }
-#if __CUDA_ARCH__ >= 900
+#endif
+
+/* --- bulk copies by the tensor memory accelerator: relay.cuh; PTX ISA, cp.async.bulk --- */
+#if !defined(GPU_EMULATE) && __CUDA_ARCH__ >= 900
 DEVICE uint32_t in_shared(const void *p)
 {
 	return (uint32_t)__cvta_generic_to_shared(p);
@@ -339,9 +317,14 @@ DEVICE void relay_fence()
 	asm volatile("fence.proxy.async;" ::: "memory");
 }
 #else
+/* The processor does the same; older GPUs never. */
 DEVICE bool relay_exists()
 {
+#ifdef GPU_EMULATE
+	return true;
+#else
 	return false;
+#endif
 }
 DEVICE void relay_init(uint64_t *)
 {
@@ -349,8 +332,9 @@ DEVICE void relay_init(uint64_t *)
 DEVICE void relay_expect(uint64_t *, uint32_t)
 {
 }
-DEVICE void relay_get(char *, const char *, uint32_t, uint64_t *)
+DEVICE void relay_get(char *to, const char *from, uint32_t bytes, uint64_t *)
 {
+	memcpy(to, from, bytes);
 }
 DEVICE bool relay_is_full(const uint64_t *, uint32_t)
 {
@@ -360,11 +344,34 @@ DEVICE void relay_fence()
 {
 }
 #endif
-#endif
 
 DEVICE vec16 get16(const char *p)
 {
 	return *(const vec16 *)p;
+}
+
+/* Pieces of 16 bytes, a warp's width apart; those past @bytes are zeros. I: of 32 bits or 64. */
+template <int U, typename I> DEVICE void load_some(vec16 *v, const char *from, I x, I bytes)
+{
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		I at = x + u * lane_count() * 16;
+
+		v[u] = {};
+		if (at + 16 <= bytes)
+			v[u] = get16(from + at);
+	}
+}
+
+template <int U, typename I> DEVICE void store_some(char *to, const vec16 *v, I x, I bytes)
+{
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		I at = x + u * lane_count() * 16;
+
+		if (at + 16 <= bytes)
+			*(vec16 *)(to + at) = v[u];
+	}
 }
 
 #endif

@@ -278,10 +278,6 @@ DEVICE task task_of(const gpu_direct_args &a, int turn, uint64_t at, uint64_t by
 	return t;
 }
 
-template <int K> struct pair_of_packs {
-	pack<K> lo, hi;
-};
-
 /* 16 bytes of rank @r's input, multiplied where that is still to be done. */
 template <int K> DEVICE vec16 in16(const shared_places *s, int r, uint64_t at)
 {
@@ -308,36 +304,16 @@ DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task
 	const gpu_value &v = a.direct.value;
 	vec16 w[U];
 
-	if (t.nsrc == 1) {
+	auto read = [&](int r) {
 #pragma unroll
 		for (int u = 0; u < U; u++)
-			w[u] = in16<K>(s, t.first_src, t.in_at + x + u * step);
-	} else {
-		pair_of_packs<K> sum[U];
+			w[u] = in16<K>(s, r, t.in_at + x + u * step);
+	};
 
-#pragma unroll
-		for (int u = 0; u < U; u++) {
-			vec16 q = in16<K>(s, 0, t.in_at + x + u * step);
-
-			sum[u].lo = pack_of<K>(q.x);
-			sum[u].hi = pack_of<K>(q.y);
-		}
-		for (int r = 1; r < t.nsrc; r++) {
-#pragma unroll
-			for (int u = 0; u < U; u++)
-				w[u] = in16<K>(s, r, t.in_at + x + u * step);
-#pragma unroll
-			for (int u = 0; u < U; u++) {
-				pack_add<K, OP>(sum[u].lo, w[u].x, v);
-				pack_add<K, OP>(sum[u].hi, w[u].y, v);
-			}
-		}
-#pragma unroll
-		for (int u = 0; u < U; u++) {
-			w[u].x = word_of(sum[u].lo, v);
-			w[u].y = word_of(sum[u].hi, v);
-		}
-	}
+	if (t.nsrc == 1)
+		read(t.first_src);
+	else
+		sum_some<K, OP, U>(w, t.nsrc, v, read);
 	for (int d = 0; d < t.ndst; d++) {
 		char *to = s->out[t.first_dst + d] + t.out_at + x;
 
@@ -369,11 +345,6 @@ template <int K> OUTLINE void move_words(const gpu_bulk_args &a, const shared_pl
 		for (int d = 0; d < t.ndst; d++)
 			put_word(s->out[t.first_dst + d] + t.out_at, i, t.bytes, w);
 	}
-}
-
-DEVICE bool is_copy_to_itself(const shared_places *s, const task &t)
-{
-	return t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at;
 }
 
 DEVICE bool lies_well(const shared_places *s, const task &t)
@@ -412,8 +383,6 @@ template <int K> DEVICE void move_by_relay(const gpu_bulk_args &a, const shared_
 {
 	uint64_t at, len;
 
-	if (is_copy_to_itself(s, t))
-		return;
 	cut(&at, &len, t.bytes / 16 * 16, warp_index(), warp_count());
 	relay_between(
 		t.nsrc, [&](int r) { return s->in[t.first_src + r] + t.in_at + at; }, t.ndst,
@@ -421,20 +390,21 @@ template <int K> DEVICE void move_by_relay(const gpu_bulk_args &a, const shared_
 	relay_move<K>(len, s->scaled ? s->scalar + t.first_src : NULL, a.direct.value);
 }
 
-/* @relayed: what is in whole 16 bytes is done, where it lies well. */
-template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t, bool relayed)
+template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t)
 {
 	enum { U = unroll_of<K>::U };
 	bool sum = t.nsrc == 1 || a.direct.value.op == GPU_SUM;
 	uint64_t x = (uint64_t)thread_index() * 16;
 
-	if (!t.bytes || is_copy_to_itself(s, t))
+	if (!t.bytes || (t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at))
 		return;
 	if (!lies_well(s, t)) {
 		move_words<K>(a, s, t, 0);
 		return;
 	}
-	if (!relayed) {
+	if (may_relay(a, t)) {
+		move_by_relay<K>(a, s, t);
+	} else {
 		if (sum)
 			x = move_all<K, GPU_SUM, U>(a, s, t, x);
 		move_all<K, ANY, 1>(a, s, t, x);
@@ -442,29 +412,21 @@ template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *
 	move_words<K>(a, s, t, t.bytes / 16 * 16);
 }
 
-/* The task of turn @k. Some blocks, or warps, copy within the rank while others fill the links. */
-DEVICE task turn_of(const gpu_direct_args &d, unsigned k, unsigned first, uint64_t at, uint64_t bytes, uint64_t stride)
-{
-	return task_of(d, peer_after(d.call, (int)((first + k) % (unsigned)d.call.nranks)), at, bytes, stride);
-}
-
 template <int K>
 DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, uint64_t bytes, uint64_t stride)
 {
 	const gpu_direct_args &d = a.direct;
-	unsigned turns = d.shape.scatters && !d.shape.reduces && d.shape.from < 0 ? (unsigned)d.call.nranks : 1;
+	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
 
-	for (unsigned k = 0; k < turns; k++) {
-		task t = turn_of(d, k, warp_index(), at, bytes, stride);
-
-		if (may_relay(a, t) && lies_well(s, t))
-			move_by_relay<K>(a, s, t);
+	if (!each) {
+		move<K>(a, s, task_of(d, 0, at, bytes, stride));
+		return;
 	}
-	for (unsigned k = 0; k < turns; k++) {
-		task t = turn_of(d, k, block_index(), at, bytes, stride);
-
-		move<K>(a, s, t, may_relay(a, t));
-	}
+	/* Some blocks copy within the rank while others fill the links. */
+	for (unsigned k = 0; k < (unsigned)d.call.nranks; k++)
+		move<K>(a, s,
+			task_of(d, peer_after(d.call, (int)((block_index() + k) % (unsigned)d.call.nranks)), at, bytes,
+				stride));
 }
 
 /* --- by way of the stage --- */

@@ -140,30 +140,6 @@ DEVICE void push_tell(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	}
 }
 
-/* Pieces of 16 bytes, a warp's width apart; those past @bytes are zeros. */
-template <int U> DEVICE void load_some(vec16 *v, const char *from, uint64_t x, uint64_t bytes)
-{
-#pragma unroll
-	for (int u = 0; u < U; u++) {
-		uint64_t at = x + u * lane_count() * 16;
-
-		v[u] = {};
-		if (at + 16 <= bytes)
-			v[u] = get16(from + at);
-	}
-}
-
-template <int U> DEVICE void store_some(char *to, const vec16 *v, uint64_t x, uint64_t bytes)
-{
-#pragma unroll
-	for (int u = 0; u < U; u++) {
-		uint64_t at = x + u * lane_count() * 16;
-
-		if (at + 16 <= bytes)
-			*(vec16 *)(to + at) = v[u];
-	}
-}
-
 /* --- giving --- */
 DEVICE void warp_copy(char *to, const char *from, uint64_t bytes)
 {
@@ -230,27 +206,10 @@ DEVICE void push_sum(const gpu_bulk_args &a, char *const *out, const push &p, co
 
 #pragma unroll 1
 	for (uint64_t x = lane_index() * 16; x + 16 <= e.bytes; x += U * lane_count() * 16) {
-		pack<K> lo[U], hi[U];
 		vec16 v[U];
 
-		load_some<U>(v, part_of(a, p, e, 0, k), x, e.bytes);
-#pragma unroll
-		for (int u = 0; u < U; u++) {
-			lo[u] = pack_of<K>(v[u].x);
-			hi[u] = pack_of<K>(v[u].y);
-		}
-#pragma unroll 1
-		for (int r = 1; r < c.nranks; r++) {
-			load_some<U>(v, part_of(a, p, e, r, k), x, e.bytes);
-#pragma unroll
-			for (int u = 0; u < U; u++) {
-				pack_add<K, GPU_SUM>(lo[u], v[u].x, a.direct.value);
-				pack_add<K, GPU_SUM>(hi[u], v[u].y, a.direct.value);
-			}
-		}
-#pragma unroll
-		for (int u = 0; u < U; u++)
-			v[u] = { word_of(lo[u], a.direct.value), word_of(hi[u], a.direct.value) };
+		sum_some<K, GPU_SUM, U>(v, c.nranks, a.direct.value,
+					[&](int r) { load_some<U>(v, part_of(a, p, e, r, k), x, e.bytes); });
 #pragma unroll 1
 		for (int d = 0; d < p.nout; d++)
 			store_some<U>(out[peer_after(c, d)] + e.out_at, v, x, e.bytes);

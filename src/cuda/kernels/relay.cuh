@@ -86,41 +86,15 @@ template <int NIN> DEVICE void relay_load(relay *r, uint32_t at, uint64_t x, uin
 		relay_get(stage + i * piece, r->in[i] + x, len, &r->full[at]);
 }
 
-/* Pieces of 16 bytes of source @i, a warp's width apart; those past @len are zeros. */
+/* Pieces of source @i in a stage, multiplied where that is still to be done. */
 template <int K, int U>
-DEVICE void relay_read(vec16 *v, const char *stage, uint32_t x, uint32_t len, const uint64_t *scalars, int i)
+DEVICE void relay_read(vec16 *v, const char *from, uint32_t x, uint32_t len, const uint64_t *scalars, int i)
 {
+	load_some<U>(v, from, x, len);
 #pragma unroll
-	for (int u = 0; u < U; u++) {
-		uint32_t at = x + u * lane_count() * 16;
-
-		v[u] = {};
-		if (at < len)
-			v[u] = get16(stage + at);
-		if (scalars) {
-			v[u].x = scaled_word<K>(v[u].x, scalars[i]);
-			v[u].y = scaled_word<K>(v[u].y, scalars[i]);
-		}
-	}
-}
-
-/* A copy to itself is none. */
-template <int NIN, int U>
-DEVICE void relay_write(const relay *r, const vec16 *v, uint64_t piece_at, uint32_t x, uint32_t len)
-{
-	for (int d = 0; d < r->nout; d++) {
-		char *to = r->out[d];
-
-		if (NIN == 1 && to == r->in[0])
-			continue;
-		to += piece_at;
-#pragma unroll
-		for (int u = 0; u < U; u++) {
-			uint32_t at = x + u * lane_count() * 16;
-
-			if (at < len)
-				*(vec16 *)(to + at) = v[u];
-		}
+	for (int u = 0; u < U && scalars; u++) {
+		v[u].x = scaled_word<K>(v[u].x, scalars[i]);
+		v[u].y = scaled_word<K>(v[u].y, scalars[i]);
 	}
 }
 
@@ -129,34 +103,20 @@ DEVICE void relay_piece_on(const relay *r, const char *stage, uint64_t piece_at,
 			   const uint64_t *scalars, const gpu_value &value)
 {
 	enum { U = NIN == 1 || sizeof(typename of_kind<K>::E) >= 4 ? 4 : 2 };
-	uint32_t step = lane_count() * 16;
-	int nin = NIN ? NIN : r->nin;
 
 #pragma unroll 1
-	for (uint32_t x = lane_index() * 16; x < len; x += U * step) {
-		pack<K> lo[U], hi[U];
+	for (uint32_t x = lane_index() * 16; x < len; x += U * lane_count() * 16) {
 		vec16 v[U];
 
-		relay_read<K, U>(v, stage, x, len, NIN == 1 ? NULL : scalars, 0);
-		if (NIN != 1) {
-#pragma unroll
-			for (int u = 0; u < U; u++) {
-				lo[u] = pack_of<K>(v[u].x);
-				hi[u] = pack_of<K>(v[u].y);
-			}
-			for (int i = 1; i < nin; i++) {
+		if (NIN == 1)
+			load_some<U>(v, stage, x, len);
+		else
+			sum_some<K, GPU_SUM, U>(v, NIN ? NIN : r->nin, value, [&](int i) {
 				relay_read<K, U>(v, stage + i * piece, x, len, scalars, i);
-#pragma unroll
-				for (int u = 0; u < U; u++) {
-					pack_add<K, GPU_SUM>(lo[u], v[u].x, value);
-					pack_add<K, GPU_SUM>(hi[u], v[u].y, value);
-				}
-			}
-#pragma unroll
-			for (int u = 0; u < U; u++)
-				v[u] = { word_of(lo[u], value), word_of(hi[u], value) };
-		}
-		relay_write<NIN, U>(r, v, piece_at, x, len);
+			});
+		for (int d = 0; d < r->nout; d++)
+			if (NIN != 1 || r->out[d] != r->in[0]) /* a copy to itself is none */
+				store_some<U>(r->out[d] + piece_at, v, x, len);
 	}
 }
 

@@ -305,6 +305,31 @@ template <int K, int OP> DEVICE void pack_add(pack<K> &p, uint64_t word, const g
 		p.a[i] = apply(OP == ANY ? (int)v.op : OP, p.a[i], q.a[i]);
 }
 
+/* The sum of U pieces of 16 bytes of @n sources, in their order: @read(r) puts those of source @r into @v. */
+template <int K, int OP, int U, typename F> DEVICE void sum_some(vec16 *v, int n, const gpu_value &value, const F &read)
+{
+	pack<K> lo[U], hi[U];
+
+	read(0);
+#pragma unroll
+	for (int u = 0; u < U; u++) {
+		lo[u] = pack_of<K>(v[u].x);
+		hi[u] = pack_of<K>(v[u].y);
+	}
+#pragma unroll 1
+	for (int r = 1; r < n; r++) {
+		read(r);
+#pragma unroll
+		for (int u = 0; u < U; u++) {
+			pack_add<K, OP>(lo[u], v[u].x, value);
+			pack_add<K, OP>(hi[u], v[u].y, value);
+		}
+	}
+#pragma unroll
+	for (int u = 0; u < U; u++)
+		v[u] = { word_of(lo[u], value), word_of(hi[u], value) };
+}
+
 /* This rank's input as it goes into the reduction. */
 template <int K> DEVICE uint64_t scaled_word(uint64_t word, uint64_t scalar)
 {
