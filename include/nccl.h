@@ -163,8 +163,8 @@ typedef enum {
 
 TAUT_NCCL(ncclResult_t, ncclGetVersion, (int *version))
 TAUT_NCCL(const char *, ncclGetErrorString, (ncclResult_t result))
-/* The sentence of the last failure on @comm; with NULL, or where @comm has had none, of this process. Valid until this
- * thread's next call of it. */
+/* The sentence of the last failure on @comm; with NULL, or where @comm has had none, of this thread; where this has had
+ * none, of this process. Valid until this thread's next call of it. */
 TAUT_NCCL(const char *, ncclGetLastError, (ncclComm_t comm))
 
 /* The id's meeting point is this process: it must live until all ranks have joined. */

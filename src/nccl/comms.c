@@ -185,6 +185,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 	if (r)
 		return r;
 	*asyncError = atomic_load(&comm->making) ? ncclInProgress : (ncclResult_t)atomic_load(&comm->state);
+	if (*asyncError != ncclSuccess && *asyncError != ncclInProgress)
+		nccl_adopt(comm);
 	/* What was revoked has nothing left that could fail. */
 	if (*asyncError == ncclSuccess && !atomic_load(&comm->revoked))
 		*asyncError = nccl_status(comm, taut_comm_status(comm->taut));

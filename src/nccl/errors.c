@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures: NCCL's codes, and the sentence of the last one of a communicator and of the process. Threads other than the
- * one that failed ask for it (a watchdog), so it is not kept by thread. */
+/* Failures: NCCL's codes, and the sentence of the last one of a communicator, of a thread and of the process. A thread
+ * asks for its own, lest another's that failed meanwhile be taken for it; one that has had none (a watchdog) for the
+ * process's. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_text[1024];
+static _Thread_local char own_text[1024];
 
 ncclResult_t nccl_code(enum taut_status st)
 {
@@ -44,6 +46,7 @@ static void keep(struct ncclComm *comm, const char *text)
 	char words[1024];
 
 	nccl_words(words, sizeof(words), text);
+	memcpy(own_text, words, sizeof(words));
 	pthread_mutex_lock(&last_lock);
 	memcpy(last_text, words, sizeof(words));
 	pthread_mutex_unlock(&last_lock);
@@ -110,6 +113,14 @@ static bool copy_text(char *out, size_t len, const char *text, pthread_mutex_t *
 	return *out;
 }
 
+void nccl_adopt(struct ncclComm *comm)
+{
+	char text[1024];
+
+	if (copy_text(text, sizeof(text), comm->text, &comm->lock))
+		memcpy(own_text, text, sizeof(own_text));
+}
+
 const char *ncclGetLastError(ncclComm_t comm)
 {
 	static _Thread_local char text[1024];
@@ -117,7 +128,9 @@ const char *ncclGetLastError(ncclComm_t comm)
 
 	if (comm && comm->magic == COMM_MAGIC)
 		found = copy_text(text, sizeof(text), comm->text, &comm->lock);
-	if (!found)
+	if (!found && *own_text)
+		memcpy(text, own_text, sizeof(text));
+	else if (!found)
 		copy_text(text, sizeof(text), last_text, &last_lock);
 	return text;
 }

@@ -192,15 +192,16 @@ static void *run_chain(void *arg)
 	return NULL;
 }
 
-static ncclResult_t end_chain(struct job *chain)
+/* @first: the result of the chains before this; the first failure is the one that the caller is told. */
+static ncclResult_t end_chain(struct job *chain, ncclResult_t first)
 {
-	ncclResult_t first = ncclSuccess;
-
 	while (chain) {
 		struct job *next = chain->next;
-		ncclResult_t r = job_end(chain);
 
-		first = first ? first : r;
+		if (!first && chain->result)
+			nccl_adopt(chain->comm);
+		first = first ? first : chain->result;
+		job_end(chain);
 		chain = next;
 	}
 	return first;
@@ -229,13 +230,11 @@ static ncclResult_t run_chains(struct job *chains)
 			run_chain(chain); /* the last one needs no thread */
 	while (chains) {
 		struct job *chain = chains;
-		ncclResult_t r;
 
 		chains = chain->next_chain;
 		if (chain->started)
 			pthread_join(chain->thread, NULL);
-		r = end_chain(chain);
-		first = first ? first : r;
+		first = end_chain(chain, first);
 	}
 	return first;
 }

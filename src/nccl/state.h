@@ -48,6 +48,8 @@ ncclResult_t nccl_fail(struct ncclComm *comm, ncclResult_t r, const char *fmt, .
 	__attribute__((format(printf, 3, 4)));
 /* Keeps it only. */
 void nccl_keep(struct ncclComm *comm, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A failure that another thread had on @comm is told to this one, for ncclGetLastError(NULL). */
+void nccl_adopt(struct ncclComm *comm);
 /* Keeps this thread's sentence; ncclSuccess for TAUT_OK. */
 ncclResult_t nccl_status(struct ncclComm *comm, enum taut_status st);
 

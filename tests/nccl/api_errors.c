@@ -367,6 +367,50 @@ static void sentences(void)
 	must(ncclGetLastError(one)[0]);
 }
 
+/* --- whose sentence --- */
+static void *fails_elsewhere(void *arg)
+{
+	int x = 0;
+
+	(void)arg;
+	must(strstr(ncclGetLastError(NULL), "97")); /* it has had none of its own: the process's */
+	refuses(ncclInvalidArgument, "98", ncclBcast(&x, 1, ncclInt, 98, one, NULL));
+	return NULL;
+}
+
+/* What fails in another thread meanwhile is not taken for a thread's own failure. */
+static void sentences_of_threads(void)
+{
+	pthread_t thread;
+	int x = 0;
+
+	gives(ncclInvalidArgument, ncclBcast(&x, 1, ncclInt, 97, one, NULL));
+	must(!pthread_create(&thread, NULL, fails_elsewhere, NULL));
+	must(!pthread_join(thread, NULL));
+	must(strstr(ncclGetLastError(NULL), "97"));
+	must(strstr(ncclGetLastError(one), "98"));
+}
+
+/* A communicator that one of the library's threads could not make: its user is told why, whatever failed before. */
+static void sentence_of_a_thread_of_the_library(void)
+{
+	ncclComm_t comm[2];
+	ncclUniqueId id[2];
+	int x = 0;
+
+	gives(ncclInvalidArgument, ncclBcast(&x, 1, ncclInt, 97, one, NULL));
+	succeeds(ncclGetUniqueId(&id[0]));
+	succeeds(ncclGetUniqueId(&id[1]));
+	memset(id[0].internal + 8, 0, sizeof(id[0]) - 8);
+	succeeds(ncclGroupStart());
+	for (int i = 0; i < 2; i++)
+		succeeds(ncclCommInitRank(&comm[i], 1, id[i], 0));
+	must(ncclGroupEnd() != ncclSuccess);
+	must(!strstr(ncclGetLastError(NULL), "97"));
+	if (comm[1])
+		succeeds(ncclCommDestroy(comm[1]));
+}
+
 static void all(int i, void *arg)
 {
 	(void)i;
@@ -389,6 +433,8 @@ static void all(int i, void *arg)
 	windows();
 	device_calls();
 	sentences();
+	sentences_of_threads();
+	sentence_of_a_thread_of_the_library();
 	all_sum(one, 0, 1);
 	succeeds(ncclCommDestroy(one));
 }
