@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver without GPUs: device memory is host memory, and kernels are those compiled for the processor, each block a
- * thread. What the library and the tests on GPU memory call, no more. GPUs do not address each other, and memory has no
- * handles for other processes. FAKE_GPUS: how many (default 2). What it alone has begins with fake_. */
+ * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_PEERS=1:
+ * they address each other, and memory has handles for other processes; else neither. What it alone has begins with
+ * fake_. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cuda/kernels/emulate.h"
 
@@ -393,6 +397,13 @@ API int cuGraphExecDestroy(struct graph *g)
 }
 
 /* --- devices and contexts --- */
+static bool has_peers(void)
+{
+	const char *yes = getenv("FAKE_PEERS");
+
+	return yes && !strcmp(yes, "1");
+}
+
 static int count_of_gpus(void)
 {
 	const char *n = getenv("FAKE_GPUS");
@@ -453,7 +464,7 @@ API int cuDeviceGetByPCIBusId(int *out, const char *bus)
 API int cuDeviceGetP2PAttribute(int *out, int attribute, int from, int to)
 {
 	(void)attribute, (void)from, (void)to;
-	*out = 0;
+	*out = has_peers();
 	return OK;
 }
 
@@ -504,14 +515,43 @@ API int cuCtxPopCurrent_v2(struct ctx **out)
 API int cuCtxEnablePeerAccess(struct ctx *peer, unsigned flags)
 {
 	(void)peer, (void)flags;
-	return NO_HANDLE;
+	return has_peers() ? OK : NO_HANDLE;
 }
 
 /* --- memory --- */
 static struct allocation {
 	uint64_t at, len, id;
 	struct ctx *ctx;
+	int fd; /* of the memory, where others may map it; else -1 */
 } allocations[ALLOCS];
+
+static size_t whole_pages(size_t len)
+{
+	return (len + 4095) / 4096 * 4096;
+}
+
+static void *take_memory(size_t len, int *fd)
+{
+	void *p;
+
+	*fd = has_peers() ? memfd_create("memory of a GPU", MFD_CLOEXEC) : -1;
+	if (*fd < 0)
+		return aligned_alloc(4096, whole_pages(len));
+	if (ftruncate(*fd, (off_t)whole_pages(len)))
+		return NULL;
+	p = mmap(NULL, whole_pages(len), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void give_memory(const struct allocation *a)
+{
+	if (a->fd < 0) {
+		free((void *)(uintptr_t)a->at);
+		return;
+	}
+	munmap((void *)(uintptr_t)a->at, whole_pages(a->len));
+	close(a->fd);
+}
 
 static struct allocation *allocation_of(uint64_t p)
 {
@@ -530,8 +570,10 @@ API int cuMemAlloc_v2(uint64_t *out, size_t len)
 	while (i < ALLOCS && allocations[i].at)
 		i++;
 	if (i < ALLOCS) {
-		*out = (uint64_t)(uintptr_t)aligned_alloc(4096, (len + 4095) / 4096 * 4096);
-		allocations[i] = (struct allocation){ *out, len, ++ids, current() };
+		int fd;
+
+		*out = (uint64_t)(uintptr_t)take_memory(len, &fd);
+		allocations[i] = (struct allocation){ *out, len, ++ids, current(), fd };
 	}
 	pthread_mutex_unlock(&lock);
 	return i < ALLOCS ? OK : INVALID;
@@ -539,20 +581,20 @@ API int cuMemAlloc_v2(uint64_t *out, size_t len)
 
 API int cuMemFree_v2(uint64_t p)
 {
-	struct allocation *a;
-	struct ctx *ctx;
+	struct allocation *a, freed = { 0 };
 
 	pthread_mutex_lock(&lock);
 	a = allocation_of(p);
-	ctx = a ? a->ctx : NULL;
+	if (a)
+		freed = *a;
 	pthread_mutex_unlock(&lock);
 	if (!a)
 		return INVALID;
-	wait_ctx(ctx); /* as the driver does */
+	wait_ctx(freed.ctx); /* as the driver does */
 	pthread_mutex_lock(&lock);
 	a->at = 0;
 	pthread_mutex_unlock(&lock);
-	free((void *)(uintptr_t)p);
+	give_memory(&freed);
 	return OK;
 }
 
@@ -681,26 +723,100 @@ API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *strea
 	return launch(&copies, 1, stream, params);
 }
 
-API int cuIpcGetMemHandle(void *out, uint64_t p)
-{
-	(void)out, (void)p;
-	return NO_HANDLE;
-}
-
+/* --- memory of other processes --- */
 struct handle {
 	char bytes[64];
 };
 
+struct place {
+	pid_t pid;
+	int fd;
+	size_t len;
+};
+
+API int cuIpcGetMemHandle(struct handle *out, uint64_t p)
+{
+	struct place at = { .pid = getpid() };
+	struct allocation *a;
+
+	pthread_mutex_lock(&lock);
+	a = allocation_of(p);
+	at.fd = a ? a->fd : -1;
+	at.len = a ? a->len : 0;
+	pthread_mutex_unlock(&lock);
+	memset(out, 0, sizeof(*out));
+	memcpy(out, &at, sizeof(at));
+	return at.fd < 0 ? NO_HANDLE : OK;
+}
+
+/* What is mapped, to be unmapped by its address. */
+static struct mapping {
+	uint64_t at;
+	size_t len;
+} mappings[ALLOCS];
+
+static int note_mapping(uint64_t at, size_t len)
+{
+	int i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < ALLOCS && mappings[i].at)
+		i++;
+	if (i < ALLOCS)
+		mappings[i] = (struct mapping){ at, len };
+	pthread_mutex_unlock(&lock);
+	return i < ALLOCS ? OK : INVALID;
+}
+
 API int cuIpcOpenMemHandle_v2(uint64_t *out, struct handle h, unsigned flags)
 {
-	(void)out, (void)h, (void)flags;
-	return NO_HANDLE;
+	char path[64];
+	struct place at;
+	void *p;
+	int fd;
+
+	(void)flags;
+	memcpy(&at, &h, sizeof(at));
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)at.pid, at.fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return INVALID;
+	p = mmap(NULL, whole_pages(at.len), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return INVALID;
+	*out = (uint64_t)(uintptr_t)p;
+	return note_mapping(*out, at.len);
 }
 
 API int cuIpcCloseMemHandle(uint64_t p)
 {
-	(void)p;
-	return OK;
+	struct mapping m = { 0 };
+
+	wait_ctx(current()); /* as the driver does */
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < ALLOCS && !m.at; i++) {
+		if (mappings[i].at != p)
+			continue;
+		m = mappings[i];
+		mappings[i].at = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return m.at && !munmap((void *)(uintptr_t)p, whole_pages(m.len)) ? OK : INVALID;
+}
+
+API int cuMemGetAddressRange_v2(uint64_t *base, size_t *len, uint64_t p)
+{
+	struct allocation *a;
+
+	pthread_mutex_lock(&lock);
+	a = allocation_of(p);
+	if (a && base)
+		*base = a->at;
+	if (a && len)
+		*len = a->len;
+	pthread_mutex_unlock(&lock);
+	return a ? OK : INVALID;
 }
 
 /* --- what there is not: addresses apart from memory, and pools --- */
@@ -710,7 +826,6 @@ static int not_there(void)
 }
 
 #define NOT_THERE(name) API int name(void) __attribute__((alias("not_there")));
-NOT_THERE(cuMemGetAddressRange_v2)
 NOT_THERE(cuMemAddressReserve)
 NOT_THERE(cuMemAddressFree)
 NOT_THERE(cuMemMap)
