@@ -6,7 +6,7 @@ find_program(NVCC nvcc HINTS /usr/local/cuda/bin DOC "NVIDIA's compiler")
 option(TAUT_CUDA "compile the kernels for GPU memory (needs nvcc)" ON)
 set(TAUT_CUDA_ARCHS "80;90;100" CACHE STRING "GPUs to compile kernels for; the last one as PTX too")
 
-set(kernel_names direct_ll direct_bulk host messages)
+set(kernel_names direct_ll direct_bulk host messages schedule)
 set(kernel_folder ${CMAKE_SOURCE_DIR}/src/cuda/kernels)
 file(GLOB kernel_headers CONFIGURE_DEPENDS ${kernel_folder}/*.h ${kernel_folder}/*.cuh)
 set(kernels_list ${CMAKE_BINARY_DIR}/kernels_list.S)

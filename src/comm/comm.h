@@ -137,6 +137,7 @@ struct taut_comm {
 	struct gpu *gpu; /* NULL: calls are on host memory */
 	void *gpu_table; /* that the ranks share: what they have published of GPU memory, or all that they exchange */
 	size_t gpu_table_len;
+	bool gpu_near;		  /* over sockets goes only what leaves a machine */
 	struct comm_watch *watch; /* NULL: no peers, or no GPU */
 	struct comm_gpu_memory *gpu_memory;
 
@@ -216,6 +217,8 @@ void comm_stalled(void *ctx, bool mismatch);
 /* --- plan.c --- */
 /* How to run @op; @mapped: all ranks can address its buffers. Kept until the end of @comm. */
 enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, const struct op *op, bool mapped);
+/* The algorithm that TAUT_ALGO asks for; NULL: none that fits, or one that is what GPUs do by themselves. */
+enum taut_status plan_asked(const struct sched_algo **out, const struct op *op);
 /* What @op would take: a collective on host memory with private buffers, by the cost model; messages and GPU memory,
  * roughly. */
 enum taut_status plan_price(double *us, const struct op *op);
@@ -255,7 +258,7 @@ enum taut_status op_check(const char *call, const struct op *op);
 
 /* --- far.c --- */
 /* Between ranks that share no memory: connections, and comm->gpu_table as this rank's copy of all mail. */
-enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards);
+enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards, bool near);
 
 /* --- run.c --- */
 enum taut_status op_submit(struct op *op, void *stream);

@@ -26,7 +26,18 @@ static bool all_on_one_machine(const struct taut_comm *comm)
 	return boot_nodes(comm->boot) == 1;
 }
 
-/* Should this rank's GPU use the memory of the others, and can it? */
+/* The GPUs of this machine. */
+static int list_near(const char **bus, const struct taut_comm *comm, const struct gpu_card *cards)
+{
+	int n = 0;
+
+	for (int r = 0; r < comm->size; r++)
+		if (comm->node_of[r] == comm->node_of[comm->rank])
+			bus[n++] = cards[r].bus;
+	return n;
+}
+
+/* Should this rank's GPU use the memory of the others of this machine, and can it? */
 static bool reaches_peers(struct taut_comm *comm, const struct gpu_card *cards)
 {
 	const char **others;
@@ -40,10 +51,8 @@ static bool reaches_peers(struct taut_comm *comm, const struct gpu_card *cards)
 	}
 	if (*comm->cfg.p2p_level || !gpu_is_linked(comm->gpu, cards)) {
 		others = mem_calloc((size_t)comm->size, sizeof(*others));
-		for (int r = 0; others && r < comm->size; r++)
-			others[r] = cards[r].bus;
-		refused = others &&
-			  comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others, comm->size);
+		refused = others && comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others,
+						     list_near(others, comm, cards));
 		mem_free(others);
 		if (refused) {
 			log_info(LOG_COMM, "group \"%s\" rank %d: %s", comm->name, comm->rank, why);
@@ -53,7 +62,7 @@ static bool reaches_peers(struct taut_comm *comm, const struct gpu_card *cards)
 	return gpu_reach(comm->gpu, cards);
 }
 
-/* @all: do all ranks reach their peers? */
+/* @all: do all ranks reach those of their machine? */
 static enum taut_status agree_reach(bool *all, struct taut_comm *comm, const struct gpu_card *cards)
 {
 	uint8_t mine = reaches_peers(comm, cards), *votes = mem_calloc((size_t)comm->size, 1);
@@ -97,28 +106,52 @@ static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_ca
 	return st;
 }
 
-static enum taut_status find_way(enum gpu_way *out, struct taut_comm *comm, const struct gpu_card *cards)
+/* @near: over sockets goes only what leaves a machine. */
+static enum taut_status find_way(enum gpu_way *out, bool *near, struct taut_comm *comm, const struct gpu_card *cards)
 {
 	bool shares = !comm->cfg.shm_disable && strcasecmp(comm->cfg.wire, "tcp") != 0, all;
 	enum taut_status st;
 
 	*out = GPU_WAY_FAR;
-	if (!all_on_one_machine(comm))
+	if (boot_nodes(comm->boot) == comm->size)
 		return TAUT_OK;
 	st = agree_reach(&all, comm, cards);
-	if (!st)
+	if (st)
+		return st;
+	*near = all;
+	if (all_on_one_machine(comm))
 		*out = all ? GPU_WAY_PEERS : shares ? GPU_WAY_HOST : GPU_WAY_FAR;
-	return st;
+	return TAUT_OK;
+}
+
+/* Where not all GPUs address each other but some do, and where an algorithm is asked for. */
+static enum taut_status allow_schedules(struct taut_comm *comm, enum gpu_way way, bool near)
+{
+	if (!*comm->cfg.algo && (way != GPU_WAY_FAR || !near))
+		return TAUT_OK;
+	comm->gpu_near = way == GPU_WAY_FAR && near;
+	return gpu_allow_schedules(comm->gpu, comm->node_of, boot_nodes(comm->boot), comm->order);
+}
+
+static enum taut_status connect_by(struct taut_comm *comm, enum gpu_way way, bool near, const struct gpu_card *cards)
+{
+	switch (way) {
+	case GPU_WAY_PEERS:
+		return connect_peers(comm, cards);
+	case GPU_WAY_HOST:
+		return connect_host(comm, cards);
+	default:
+		return comm_gpu_connect_far(comm, cards, near);
+	}
 }
 
 static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *mine)
 {
 	static const char *const texts[] = { "", ", by way of host memory", ", over sockets" };
-	static enum taut_status (*const connects[])(
-		struct taut_comm *, const struct gpu_card *) = { connect_peers, connect_host, comm_gpu_connect_far };
 	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards)), card = *mine;
 	enum taut_status st = cards ? TAUT_OK : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
 	enum gpu_way way = GPU_WAY_PEERS;
+	bool near = false;
 
 	card.node = comm->node_of[comm->rank];
 	if (!st)
@@ -134,15 +167,18 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 	if (!st)
 		st = gpu_check_cards(comm->gpu, cards);
 	if (!st)
-		st = find_way(&way, comm, cards);
+		st = find_way(&way, &near, comm, cards);
 	if (!st)
-		st = connects[way](comm, cards);
+		st = connect_by(comm, way, near, cards);
+	if (!st)
+		st = allow_schedules(comm, way, near);
 	/* What frees and maps memory may wait for all that runs on the GPU: no rank calls before all are done. */
 	if (!st)
 		st = boot_barrier(comm->boot);
 	if (!st)
-		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s", comm->name, comm->rank,
-			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way]);
+		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s%s", comm->name, comm->rank,
+			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way],
+			 comm->gpu_near ? " between machines" : "");
 	mem_free(cards);
 	return st;
 }
@@ -259,6 +295,33 @@ static enum taut_status launched(struct taut_comm *comm, enum taut_status st)
 	return st == TAUT_ERR_SYS ? comm_failed(comm, st) : st;
 }
 
+/* Among machines whose GPUs address each other. */
+static const struct sched_algo *algo_between_machines(enum sched_coll coll)
+{
+	switch (coll) {
+	case COLL_GATHER:
+	case COLL_SCATTER:
+		return sched_algo_find("one_shot");
+	default:
+		return sched_algo_find("two_level");
+	}
+}
+
+/* NULL: what the kernels do by themselves; an all-to-all, which may be in place, as a schedule's may not. */
+static enum taut_status find_algo(const struct sched_algo **out, const struct op *op)
+{
+	const struct taut_comm *comm = op->comm;
+
+	*out = NULL;
+	if (op->coll == COLL_ALL_TO_ALL)
+		return TAUT_OK;
+	if (*comm->cfg.algo)
+		return plan_asked(out, op);
+	if (comm->gpu_near)
+		*out = algo_between_machines(op->coll);
+	return TAUT_OK;
+}
+
 static enum taut_status launch(struct op *op, void *stream)
 {
 	struct gpu_request r = { .coll = op->coll,
@@ -270,9 +333,11 @@ static enum taut_status launch(struct op *op, void *stream)
 				 .root = op->root,
 				 .scaled = op->scaled };
 
+	enum taut_status st = find_algo(&r.algo, op);
+
 	memcpy(r.scalar, op->scalar, sizeof(r.scalar));
 	call_record(op->comm, op, &r.sig);
-	return gpu_collective(op->comm->gpu, &r, stream);
+	return st ? st : gpu_collective(op->comm->gpu, &r, stream);
 }
 
 /* --- with a count for every rank --- */

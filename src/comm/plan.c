@@ -227,6 +227,27 @@ enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, 
 	return st;
 }
 
+enum taut_status plan_asked(const struct sched_algo **out, const struct op *op)
+{
+	static const char *const own[] = { "mapped_one_shot", "mapped_two_shot", "one_shot", "two_shot" };
+	struct cost_filter *f = op->comm->filter;
+	const struct sched_algo *algo;
+	const struct exec_plan *p;
+	enum taut_status st;
+
+	*out = NULL;
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (cost_filter_allows(f, op->coll, sched_algo_find(own[i])))
+			return TAUT_OK;
+	st = plan_get(&p, op->comm, op, false);
+	if (st)
+		return st;
+	algo = sched_algo_find(p->sched->algo);
+	if (cost_filter_allows(f, op->coll, algo)) /* else it was only a wish */
+		*out = algo;
+	return TAUT_OK;
+}
+
 void plans_free(struct taut_comm *comm)
 {
 	for (int i = 0; comm->plans && i < PLAN_BUCKETS; i++) {

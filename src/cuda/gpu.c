@@ -180,6 +180,7 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 	if (!g)
 		return fail(TAUT_ERR_NOMEM, "the GPU side of a communicator");
 	*g = (struct gpu){ .cu = cu, .ctx = ctx, .rank = rank, .nranks = nranks, .at = layout_for(nranks) };
+	g->mail_bytes = g->at.bytes;
 	st = alloc_host(g);
 	if (!st && nranks > 1)
 		st = need_device(g);
@@ -200,11 +201,11 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 	int err;
 
 	if (c->process != process_number()) {
-		err = c->shares ? g->cu->ipc_open(&g->peer[r], c->handle, CU_IPC_LAZY_PEER) : CU_NOT_SUPPORTED;
+		err = c->shares ? g->cu->ipc_open(&g->mapped[r], c->handle, CU_IPC_LAZY_PEER) : CU_NOT_SUPPORTED;
 		g->opened[r] = !err;
 		return err;
 	}
-	g->peer[r] = c->mail;
+	g->mapped[r] = c->mail;
 	if ((struct cu_ctx *)(uintptr_t)c->ctx == g->ctx)
 		return CU_OK;
 	err = g->cu->ctx_enable_peer((struct cu_ctx *)(uintptr_t)c->ctx, 0);
@@ -218,9 +219,7 @@ bool gpu_reach(struct gpu *g, const struct gpu_card *cards)
 
 	g->cu->ctx_push(g->ctx);
 	for (int r = 0; r < g->nranks && !err; r++) {
-		if (r == g->rank)
-			g->peer[r] = g->mail;
-		else
+		if (r != g->rank && cards[r].node == cards[g->rank].node)
 			err = map_peer(g, &cards[r], r);
 		if (err)
 			log_info(LOG_CUDA, "rank %d's GPU %s cannot be addressed from rank %d's %s: driver error %d", r,
@@ -237,7 +236,7 @@ void gpu_unreach(struct gpu *g)
 	g->cu->ctx_push(g->ctx);
 	for (int r = 0; r < g->nranks; r++)
 		if (g->opened[r])
-			g->cu->ipc_close(g->peer[r]);
+			g->cu->ipc_close(g->mapped[r]);
 	memset(g->opened, 0, sizeof(g->opened));
 	g->cu->ctx_pop(&old);
 }
@@ -259,7 +258,8 @@ bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
 	bool linked = true;
 
 	for (int r = 0; r < g->nranks; r++)
-		linked = linked && is_linked(g, cards[g->rank].bus, cards[r].bus);
+		linked = linked &&
+			 (cards[r].node != cards[g->rank].node || is_linked(g, cards[g->rank].bus, cards[r].bus));
 	return linked;
 }
 
@@ -324,7 +324,7 @@ enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *car
 }
 
 /* The ranks of this process find the same key. */
-static void join_mails(struct gpu *g, const struct gpu_card *cards)
+void gpu_join_mails(struct gpu *g, const struct gpu_card *cards)
 {
 	uint64_t key = 0;
 	int n = 0;
@@ -346,8 +346,9 @@ enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *
 	struct cu_ctx *old;
 	enum taut_status st;
 
-	join_mails(g, cards);
+	gpu_join_mails(g, cards);
 	gpu_set_blocks(g, cards);
+	memcpy(g->peer, g->mapped, sizeof(g->peer));
 	g->peer[g->rank] = g->mail;
 	g->cu->ctx_push(g->ctx);
 	st = open_share(g, cards, table);
@@ -359,7 +360,8 @@ size_t gpu_bytes(const struct gpu *g)
 {
 	if (!g->epochs)
 		return 0;
-	return (g->host.base ? 0 : g->at.bytes) + (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
+	return (g->mail ? g->mail_bytes : 0) + gpu_schedules_bytes(g) +
+	       (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
 	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t) + counters_bytes(g);
 }
 
@@ -400,6 +402,7 @@ void gpu_close(struct gpu *g)
 	tunnel_close(g->tunnel, !stopped);
 	share_close(g->share);
 	gpu_unreach(g);
+	gpu_close_schedules(g);
 	host_mail_close(&g->host);
 	if (g->mails)
 		mails_leave(g->cu, g->mails, g->mail, g->ctx);
@@ -576,6 +579,7 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	union collective_args a = { 0 };
 	enum gpu_kernel k = gpu_choose(g, op, bytes);
 	struct gpu_grid grid = gpu_grid_of(g, k, op, bytes);
+	bool done;
 
 	fill_call(&a.direct.call, g, op->sig);
 	a.direct.shape = shape_of(op);
@@ -583,6 +587,12 @@ static enum taut_status launch(struct gpu *g, const struct gpu_request *op, size
 	a.direct.in = op->in;
 	a.direct.out = op->out;
 	a.direct.bytes = bytes;
+	if (g->schedules && op->algo) {
+		enum taut_status st = gpu_run_schedule(&done, g, op, &a.direct, stream);
+
+		if (st || done)
+			return st;
+	}
 	if (k == KERNEL_BULK)
 		fill_bulk(&a.bulk, g, op, grid);
 	else if (k == KERNEL_HOST)

@@ -57,9 +57,11 @@ void *gpu_host_part(const struct gpu *g, void *mem, size_t *len)
 	return (char *)mem + (size_t)g->rank * *len;
 }
 
-/* Its mail in GPU memory is not needed. */
+/* Its mail in GPU memory is not needed, but by the ranks of its machine. */
 static void drop_mail(struct gpu *g)
 {
+	if (g->near)
+		return;
 	g->cu->mem_free(g->mail);
 	g->mail = 0;
 }
@@ -91,10 +93,15 @@ size_t gpu_far_bytes(int nranks)
 	return (size_t)nranks * layout_for_far(nranks).bytes;
 }
 
-enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t)
+enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t,
+				 bool near)
 {
-	enum taut_status st = use_host_mail(g, cards, mem, layout_for_far(g->nranks));
+	enum taut_status st;
 
+	g->near = near;
+	if (near)
+		gpu_join_mails(g, cards);
+	st = use_host_mail(g, cards, mem, layout_for_far(g->nranks));
 	t->rank = g->rank;
 	t->nranks = g->nranks;
 	t->mem = mem;

@@ -34,18 +34,22 @@ struct gpu {
 	bool alone;	 /* no other rank has this GPU: a launch may wait on it while the one before runs */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
-	uint64_t mails;			    /* key of mails.h; 0: no other rank in this process */
-	uint64_t counters;		    /* of messages */
-	uint64_t marks;			    /* of lanes, by way of host memory */
-	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
-	struct tunnel *tunnel;		    /* that mail is this rank's alone */
-	struct share *share;		    /* NULL: one rank alone */
-	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
+	uint64_t mail_bytes;
+	uint64_t mails;			/* key of mails.h; 0: no other rank in this process */
+	uint64_t counters;		/* of messages */
+	uint64_t marks;			/* of lanes, by way of host memory */
+	struct host_mail host;		/* the mail of all ranks, where GPUs do not address each other */
+	struct tunnel *tunnel;		/* that mail is this rank's alone */
+	struct share *share;		/* NULL: one rank alone */
+	uint64_t peer[GPU_MAX_RANKS];	/* each rank's mail as addressed here */
+	uint64_t mapped[GPU_MAX_RANKS]; /* that in its GPU's memory; 0: not mapped */
 	bool opened[GPU_MAX_RANKS];
-	uint32_t *words;     /* host memory: stop, trouble */
-	struct gpu_odd *odd; /* after them */
-	uint64_t calls;	     /* written by the calling thread */
-	bool called, graphs; /* graphs: a call was captured */
+	bool near;		     /* over sockets: the ranks of each machine have mapped each other's */
+	struct schedules *schedules; /* NULL: none are run */
+	uint32_t *words;	     /* host memory: stop, trouble */
+	struct gpu_odd *odd;	     /* after them */
+	uint64_t calls;		     /* written by the calling thread */
+	bool called, graphs;	     /* graphs: a call was captured */
 	/* Of the last call. */
 	uint64_t last_capture; /* 0: none */
 	void *last_stream;
@@ -64,6 +68,15 @@ enum gpu_kernel gpu_choose(const struct gpu *g, const struct gpu_request *op, si
 /* The same as @k, with less code where there is such a one. */
 enum gpu_kernel gpu_lean(enum gpu_kernel k, const struct gpu *g, const struct gpu_direct_args *a);
 struct gpu_grid gpu_grid_of(const struct gpu *g, enum gpu_kernel k, const struct gpu_request *op, size_t bytes);
+
+/* @d: the call as the kernels take it. *@done false: op->algo has no schedule for it, on no rank, and nothing was done.
+ */
+enum taut_status gpu_run_schedule(bool *done, struct gpu *g, const struct gpu_request *op,
+				  const struct gpu_direct_args *d, void *stream);
+void gpu_close_schedules(struct gpu *g);
+size_t gpu_schedules_bytes(const struct gpu *g);
+/* With the other ranks of this process, so that none frees its mail before all are done. */
+void gpu_join_mails(struct gpu *g, const struct gpu_card *cards);
 
 /* Blocks of a launch: all ranks of a GPU must fit it at once, and all ranks take the same number. */
 void gpu_set_blocks(struct gpu *g, const struct gpu_card *cards);

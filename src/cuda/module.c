@@ -15,6 +15,7 @@ static const char *const kernel_names[KERNELS_COUNT] = {
 	[KERNEL_LL128_TWO] = "ll128_two",
 	[KERNEL_BULK] = "bulk",
 	[KERNEL_HOST] = "host",
+	[KERNEL_SCHEDULE] = "schedule",
 	[KERNEL_LL_SUM] = "ll_sum",
 	[KERNEL_LL_PART_SUM] = "ll_part_sum",
 	[KERNEL_LL128_SUM] = "ll128_sum",

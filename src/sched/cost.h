@@ -123,6 +123,8 @@ struct cost_filter;
 /* TAUT_ERR_CONFIG for an unknown name, with the nearest one and the list. NULL is "". */
 enum taut_status cost_filter_parse(struct cost_filter **out, const char *algo, const char *proto);
 void cost_filter_free(struct cost_filter *f);
+/* Is @algo one of those named for @coll, or is none named? */
+bool cost_filter_allows(const struct cost_filter *f, enum sched_coll coll, const struct sched_algo *algo);
 
 struct cost_query {
 	struct sched_req req; /* req.rank is ignored */

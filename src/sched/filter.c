@@ -338,6 +338,16 @@ struct filter_rule filter_protos(const struct cost_filter *f, enum sched_coll co
 	return f ? f->protos[coll] : no_rule;
 }
 
+bool cost_filter_allows(const struct cost_filter *f, enum sched_coll coll, const struct sched_algo *algo)
+{
+	struct filter_rule rule = filter_algos(f, coll);
+
+	for (int i = 0; sched_algos[i]; i++)
+		if (sched_algos[i] == algo)
+			return !rule.active || rule.mask >> i & 1;
+	return false;
+}
+
 const char *filter_algo_text(const struct cost_filter *f)
 {
 	return f ? f->algo : "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every collective on GPU memory against plain loops: types, operations, sizes of every kernel, odd
  * alignments, in place; outputs are poisoned before, and bytes around them and inputs must stay. Rank r uses GPU r
- * modulo their number. Arguments: calls, seed, and "each" for each collective with each type and operation first.
- * Started by `taut run`, or alone. */
+ * modulo their number. Arguments: calls, seed, and "each" for each collective with each type and operation first,
+ * or "exact" for values of which no sum is rounded. Started by `taut run`, or alone. */
 #include <stdbool.h>
 
 #include "exec/reduce.h"
@@ -13,6 +13,8 @@
 #define POISON 0x5a
 
 static struct gpu_functions gpu;
+static bool
+	exact; /* zeros and ones, of which sums in every order are the same: for schedules with an order of their own */
 static unsigned seed;
 static unsigned rnd(unsigned n)
 {
@@ -66,7 +68,26 @@ static struct call draw(int n)
 	c.in_place = rnd(3) == 0;
 	c.premul = reduces(c.coll) && rnd(5) == 0;
 	c.skew = rnd(3) ? 0 : rnd(5);
+	if (exact && c.op == TAUT_AVG && (n & (n - 1)))
+		c.op = TAUT_SUM;
 	return c;
+}
+
+static void fill_exact(unsigned char *p, size_t bytes, enum taut_type type, uint64_t x)
+{
+	static const uint64_t ones[TAUT_TYPE_COUNT] = {
+		[TAUT_FLOAT16] = 0x3c00,     [TAUT_BFLOAT16] = 0x3f80,
+		[TAUT_FLOAT32] = 0x3f800000, [TAUT_FLOAT64] = 0x3ff0000000000000u,
+		[TAUT_FLOAT8_E4M3] = 0x38,   [TAUT_FLOAT8_E5M2] = 0x3c,
+	};
+	size_t elem = taut_type_size(type);
+
+	for (size_t i = 0; i + elem <= bytes; i += elem) {
+		uint64_t v = x >> 40 & 1 ? ones[type] : 0;
+
+		memcpy(p + i, &v, elem);
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	}
 }
 
 /* What rank @rank gives: the same on every rank that draws it. Values whose sums are no NaN. */
@@ -76,6 +97,10 @@ static void fill(unsigned char *p, size_t bytes, enum taut_type type, unsigned k
 	size_t elem = taut_type_size(type);
 	uint64_t x = key * 0x9e3779b97f4a7c15u + 1;
 
+	if (exact && !is_int(type)) {
+		fill_exact(p, bytes, type, x);
+		return;
+	}
 	for (size_t i = 0; i < bytes; i++) {
 		x ^= x << 13;
 		x ^= x >> 7;
@@ -351,6 +376,7 @@ int main(int argc, char **argv)
 	x.b = alloc_padded(n);
 	x.host = malloc(MOST * (size_t)n);
 	x.want = malloc(MOST * (size_t)n);
+	exact = argc > 3 && !strcmp(argv[3], "exact");
 	if (argc > 3 && !strcmp(argv[3], "each"))
 		wrong = sweep(comm, &x, stream);
 	for (int i = 0; i < calls && wrong < 5; i++) {

@@ -19,7 +19,8 @@ void emulate_block(unsigned index, unsigned count);
 #define EMULATED(kind)                                                                                                 \
 	GPU_FOR_DIRECT(DIRECT, kind)                                                                                   \
 	void bulk_##kind(const struct gpu_bulk_args a);                                                                \
-	void host_##kind(const struct gpu_host_args a);
+	void host_##kind(const struct gpu_host_args a);                                                                \
+	void schedule_##kind(const struct gpu_schedule_args a);
 #define EMULATED_SUMS(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
 GPU_FOR_KINDS(EMULATED)
 GPU_FOR_SUM_KINDS(EMULATED_SUMS)

@@ -126,6 +126,41 @@ enum gpu_label {
 #define GPU_LABEL_FORM(word) ((enum gpu_label)(uint32_t)(word))
 #define GPU_LABEL_TO(word) ((int)((word) >> 32) - 1)
 
+/* --- a schedule of sched.h: schedule.cu --- */
+enum gpu_buf { GPU_BUF_NONE, GPU_BUF_IN, GPU_BUF_OUT, GPU_BUF_SCRATCH }; /* as enum sched_buf */
+
+/* One of its message steps. */
+struct gpu_step {
+	uint8_t src, dst; /* enum gpu_buf */
+	uint8_t nfrom, nto;
+	uint32_t from, to; /* where in peers[] they begin */
+	int32_t src_chunk, dst_chunk, nchunks;
+};
+
+/* Two ranks' lanes, as this GPU addresses them: of lane k the lines lie 2 k lines further, its slots k * slot_stride,
+ * its counter k words. Each lane has GPU_MESSAGE_SLOTS slots. */
+struct gpu_end {
+	char *tail_in, *head_in, *slots_in;    /* what comes: its tail and slots are here, its head is there */
+	char *tail_out, *head_out, *slots_out; /* what goes: the other way round */
+	uint64_t *taken, *sent;		       /* slots so far; this rank's */
+	uint64_t slot_stride;
+};
+
+struct gpu_schedule_args {
+	struct gpu_call call;
+	struct gpu_value value;
+	const char *in;
+	char *out, *scratch;
+	uint64_t bytes;				     /* of a block */
+	uint32_t per_block, nsteps;
+	uint32_t scratch_chunks;		     /* of a channel */
+	uint32_t chunk_bytes;			     /* at most; a multiple of GPU_LINE, fits every slot */
+	const struct gpu_step *steps;
+	const uint8_t *peers;
+	const struct gpu_end *ends; /* by rank */
+	uint64_t *begun, *ended;    /* blocks of launches so far; this rank's */
+};
+
 /* --- messages between two ranks --- */
 #define GPU_TAIL_BYTES 10 /* word of a tail's line: bytes in each of the slots */
 #define GPU_MESSAGE_SLOTS 4

@@ -7,16 +7,9 @@
 #ifndef CUDA_KERNELS_MESSAGE_H
 #define CUDA_KERNELS_MESSAGE_H
 
-#include "cuda/kernels/call.cuh"
+#include "cuda/kernels/lanes.cuh"
 
 /* --- long ones --- */
-enum line { LINE_TAIL, LINE_HEAD, LINES };
-enum {
-	TAIL_OFFERED = 1, /* 1 + count at which a long message begins */
-	TAIL_HEADERS
-};				       /* words of the tail's line */
-enum { HEAD_INVITED = 2, HEAD_PLACE }; /* words of the head's: 1 + count at which the message begins; and its place */
-
 /* The lane of @at and @other, in the mail of @at. */
 DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsigned lane)
 {
@@ -26,11 +19,6 @@ DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsign
 DEVICE uint64_t *line_at(const gpu_messages_args &a, int at, int other, unsigned lane, enum line l)
 {
 	return (uint64_t *)(a.call.mail[at] + a.lines + (lane_index(a, at, other, lane) * LINES + l) * GPU_LINE);
-}
-
-DEVICE uint64_t *header_at(uint64_t *tail, uint64_t count)
-{
-	return tail + TAIL_HEADERS + count % GPU_MESSAGE_SLOTS * 2;
 }
 
 /* --- short ones --- */
@@ -87,12 +75,6 @@ DEVICE bool fits(const gpu_message &m, const met &x)
 	bool any = m.word == (uint32_t)GPU_TAG_ANY && !(x.word >> 31);
 
 	return m.bytes == x.bytes && (any || m.word == x.word);
-}
-
-/* The first word of a long message's header: 48 bits of length, the end of the number. */
-DEVICE uint64_t header_word(uint64_t bytes, uint32_t number)
-{
-	return bytes | (uint64_t)number << 48;
 }
 
 /* Is it the header of message @number? */

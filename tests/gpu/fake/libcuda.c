@@ -34,6 +34,7 @@ union args {
 	struct gpu_direct_args direct;
 	struct gpu_bulk_args bulk;
 	struct gpu_host_args host;
+	struct gpu_schedule_args schedule;
 	struct gpu_messages_args messages;
 };
 
@@ -44,13 +45,15 @@ struct kernel {
 	void (*direct)(const struct gpu_direct_args);
 	void (*bulk)(const struct gpu_bulk_args);
 	void (*host)(const struct gpu_host_args);
+	void (*schedule)(const struct gpu_schedule_args);
 	void (*messages)(const struct gpu_messages_args);
 };
 
 #define DIRECT(f) { #f, sizeof(struct gpu_direct_args), .direct = f },
 #define OF_KIND(kind)                                                                                                  \
 	GPU_FOR_DIRECT(DIRECT, kind){ "bulk_" #kind, sizeof(struct gpu_bulk_args), .bulk = bulk_##kind },              \
-		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },
+		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },                                  \
+		{ "schedule_" #kind, sizeof(struct gpu_schedule_args), .schedule = schedule_##kind },
 #define OF_SUM_KIND(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
 static const struct kernel kernels[] = {
 	GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM_KIND)
@@ -74,6 +77,8 @@ static void call(const struct kernel *k, const union args *a)
 		k->bulk(a->bulk);
 	else if (k->host)
 		k->host(a->host);
+	else if (k->schedule)
+		k->schedule(a->schedule);
 	else
 		k->messages(a->messages);
 }
