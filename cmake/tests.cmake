@@ -112,7 +112,7 @@ foreach(file ${gpu_tests} ${CMAKE_SOURCE_DIR}/bench/gpu_peers.c)
 	target_link_libraries(${name} PRIVATE taut_all)
 endforeach()
 
-# The same here, with a driver that has no GPUs: kernels as threads. With FAKE_PEERS=1 GPUs address each other; else what
+# The same here, with a driver that has no GPUs: kernels as threads. With FAKE_PEERS=2 pairs of GPUs address each other; else what
 # they exchange goes by way of host memory, or over sockets: with TAUT_SHM_DISABLE, and between machines, which two ranks
 # each take to be one. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...).
 function(fake program name ranks arguments)
@@ -138,14 +138,17 @@ if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
 	fake(gpu_collectives machines 5 "60 7")
 	fake(gpu_messages sockets 2 "24 3" TAUT_SHM_DISABLE=1)
 	fake(gpu_messages machines 3 "24 3")
-	fake(gpu_collectives peers 4 "60 7" FAKE_PEERS=1)
-	fake(gpu_messages peers 3 "24 3" FAKE_PEERS=1)
-	fake(gpu_collectives near_machines 5 "60 7 exact" FAKE_PEERS=1)
+	fake(gpu_collectives peers 4 "60 7" FAKE_PEERS=2)
+	fake(gpu_messages peers 3 "24 3" FAKE_PEERS=2)
+	fake(gpu_collectives near_machines 5 "60 7 exact" FAKE_PEERS=2)
+	fake(gpu_messages near_machines 5 "24 3" FAKE_PEERS=2)
+	fake(gpu_collectives islands 4 "60 7 exact" FAKE_GPUS=4 FAKE_PEERS=2)
+	fake(gpu_messages islands 4 "24 3" FAKE_GPUS=4 FAKE_PEERS=2)
 	foreach(algo ring tree recursive_doubling recursive_halving chain)
 		fake(gpu_collectives ${algo} 4 "60 7 exact" TAUT_ALGO=${algo})
 	endforeach()
-	fake(gpu_collectives peers_ring 5 "60 3 exact" FAKE_PEERS=1 TAUT_ALGO=ring)
-	fake(gpu_collectives peers_tree 4 "60 3 exact" FAKE_PEERS=1 TAUT_ALGO=tree)
+	fake(gpu_collectives peers_ring 5 "60 3 exact" FAKE_PEERS=2 TAUT_ALGO=ring)
+	fake(gpu_collectives peers_tree 4 "60 3 exact" FAKE_PEERS=2 TAUT_ALGO=tree)
 	add_test(NAME gpu/gpu_failures_host COMMAND gpu_failures 10)
 	set_tests_properties(gpu/gpu_failures_host PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
 		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;FAKE_GPUS=2")

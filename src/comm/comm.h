@@ -137,7 +137,8 @@ struct taut_comm {
 	struct gpu *gpu; /* NULL: calls are on host memory */
 	void *gpu_table; /* that the ranks share: what they have published of GPU memory, or all that they exchange */
 	size_t gpu_table_len;
-	bool gpu_near;		  /* over sockets goes only what leaves a machine */
+	int *island_of;		  /* sets of ranks whose GPUs address each other; NULL: none does */
+	int nislands;		  /* 0: as many as ranks, or no such sets */
 	struct comm_watch *watch; /* NULL: no peers, or no GPU */
 	struct comm_gpu_memory *gpu_memory;
 
@@ -248,6 +249,10 @@ enum taut_status comm_gpu_keep(struct taut_comm *comm, const void *p, size_t len
 void comm_gpu_forget(struct taut_comm *comm, const void *p, size_t len);
 void comm_gpu_close(struct taut_comm *comm);
 
+/* --- gpu_islands.c --- */
+/* Maps what this rank's GPU can address and fills comm->island_of and nislands: collective, the same on all ranks. */
+enum taut_status comm_find_islands(struct taut_comm *comm, const struct gpu_card *cards);
+
 /* --- gpu_watch.c --- */
 enum taut_status comm_watch_open(struct taut_comm *comm);
 void comm_watch_close(struct taut_comm *comm);
@@ -258,7 +263,7 @@ enum taut_status op_check(const char *call, const struct op *op);
 
 /* --- far.c --- */
 /* Between ranks that share no memory: connections, and comm->gpu_table as this rank's copy of all mail. */
-enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards, bool near);
+enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards);
 
 /* --- run.c --- */
 enum taut_status op_submit(struct op *op, void *stream);

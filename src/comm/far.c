@@ -73,7 +73,7 @@ static enum taut_status map_mail(struct taut_comm *comm)
 	return TAUT_OK;
 }
 
-enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards, bool near)
+enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_card *cards)
 {
 	int threads = count_threads(comm), n = threads * comm->size;
 	int *sockets = mem_calloc(2 * (size_t)n, sizeof(*sockets));
@@ -95,7 +95,7 @@ enum taut_status comm_gpu_connect_far(struct taut_comm *comm, const struct gpu_c
 	if (st)
 		tunnel_close_sockets(&t);
 	else
-		st = gpu_connect_far(comm->gpu, cards, comm->gpu_table, &t, near);
+		st = gpu_connect_far(comm->gpu, cards, comm->gpu_table, &t, comm->island_of);
 	mem_free(sockets);
 	return st;
 }

@@ -12,8 +12,9 @@
 #include "cuda/gpu.h"
 #include "cuda/share.h"
 
-#define ASK_MS 2000	/* for the ranks to say who called what */
-#define PUBLISH_MS 1000 /* for the peers to map new memory */
+#define ASK_MS 2000			 /* for the ranks to say who called what */
+#define PUBLISH_MS 1000			 /* for the peers to map new memory */
+#define ISLANDS_LEAST ((size_t)64 << 10) /* by way of host memory, smaller calls are done in fewer steps */
 
 struct comm_gpu_memory { /* of taut_mem_alloc() */
 	struct comm_gpu_memory *next;
@@ -21,63 +22,6 @@ struct comm_gpu_memory { /* of taut_mem_alloc() */
 };
 
 /* --- when the ranks meet --- */
-static bool all_on_one_machine(const struct taut_comm *comm)
-{
-	return boot_nodes(comm->boot) == 1;
-}
-
-/* The GPUs of this machine. */
-static int list_near(const char **bus, const struct taut_comm *comm, const struct gpu_card *cards)
-{
-	int n = 0;
-
-	for (int r = 0; r < comm->size; r++)
-		if (comm->node_of[r] == comm->node_of[comm->rank])
-			bus[n++] = cards[r].bus;
-	return n;
-}
-
-/* Should this rank's GPU use the memory of the others of this machine, and can it? */
-static bool reaches_peers(struct taut_comm *comm, const struct gpu_card *cards)
-{
-	const char **others;
-	char why[320] = "";
-	bool refused;
-
-	if (comm->cfg.p2p_disable) {
-		log_info(LOG_COMM, "group \"%s\" rank %d: no GPU uses another's memory by TAUT_P2P_DISABLE=1",
-			 comm->name, comm->rank);
-		return false;
-	}
-	if (*comm->cfg.p2p_level || !gpu_is_linked(comm->gpu, cards)) {
-		others = mem_calloc((size_t)comm->size, sizeof(*others));
-		refused = others && comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others,
-						     list_near(others, comm, cards));
-		mem_free(others);
-		if (refused) {
-			log_info(LOG_COMM, "group \"%s\" rank %d: %s", comm->name, comm->rank, why);
-			return false;
-		}
-	}
-	return gpu_reach(comm->gpu, cards);
-}
-
-/* @all: do all ranks reach those of their machine? */
-static enum taut_status agree_reach(bool *all, struct taut_comm *comm, const struct gpu_card *cards)
-{
-	uint8_t mine = reaches_peers(comm, cards), *votes = mem_calloc((size_t)comm->size, 1);
-	enum taut_status st = votes ? boot_all_gather(comm->boot, &mine, 1, votes)
-				    : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
-
-	*all = true;
-	for (int r = 0; r < comm->size && !st; r++)
-		*all = *all && votes[r];
-	if (!*all)
-		gpu_unreach(comm->gpu);
-	mem_free(votes);
-	return st;
-}
-
 static enum taut_status connect_peers(struct taut_comm *comm, const struct gpu_card *cards)
 {
 	enum taut_status st;
@@ -102,38 +46,20 @@ static enum taut_status connect_host(struct taut_comm *comm, const struct gpu_ca
 	memset(part, 0, len);
 	st = boot_barrier(comm->boot);
 	if (!st)
-		st = gpu_connect_host(comm->gpu, cards, comm->gpu_table);
+		st = gpu_connect_host(comm->gpu, cards, comm->gpu_table, comm->island_of);
 	return st;
 }
 
-/* @near: over sockets goes only what leaves a machine. */
-static enum taut_status find_way(enum gpu_way *out, bool *near, struct taut_comm *comm, const struct gpu_card *cards)
+static enum gpu_way find_way(const struct taut_comm *comm)
 {
-	bool shares = !comm->cfg.shm_disable && strcasecmp(comm->cfg.wire, "tcp") != 0, all;
-	enum taut_status st;
+	bool shares = !comm->cfg.shm_disable && strcasecmp(comm->cfg.wire, "tcp") != 0;
 
-	*out = GPU_WAY_FAR;
-	if (boot_nodes(comm->boot) == comm->size)
-		return TAUT_OK;
-	st = agree_reach(&all, comm, cards);
-	if (st)
-		return st;
-	*near = all;
-	if (all_on_one_machine(comm))
-		*out = all ? GPU_WAY_PEERS : shares ? GPU_WAY_HOST : GPU_WAY_FAR;
-	return TAUT_OK;
+	if (comm->nislands == 1)
+		return GPU_WAY_PEERS;
+	return boot_nodes(comm->boot) == 1 && shares ? GPU_WAY_HOST : GPU_WAY_FAR;
 }
 
-/* Where not all GPUs address each other but some do, and where an algorithm is asked for. */
-static enum taut_status allow_schedules(struct taut_comm *comm, enum gpu_way way, bool near)
-{
-	if (!*comm->cfg.algo && (way != GPU_WAY_FAR || !near))
-		return TAUT_OK;
-	comm->gpu_near = way == GPU_WAY_FAR && near;
-	return gpu_allow_schedules(comm->gpu, comm->node_of, boot_nodes(comm->boot), comm->order);
-}
-
-static enum taut_status connect_by(struct taut_comm *comm, enum gpu_way way, bool near, const struct gpu_card *cards)
+static enum taut_status connect_by(struct taut_comm *comm, enum gpu_way way, const struct gpu_card *cards)
 {
 	switch (way) {
 	case GPU_WAY_PEERS:
@@ -141,8 +67,18 @@ static enum taut_status connect_by(struct taut_comm *comm, enum gpu_way way, boo
 	case GPU_WAY_HOST:
 		return connect_host(comm, cards);
 	default:
-		return comm_gpu_connect_far(comm, cards, near);
+		return comm_gpu_connect_far(comm, cards);
 	}
+}
+
+/* Where some GPUs address each other but not all, and where an algorithm is asked for. */
+static enum taut_status allow_schedules(struct taut_comm *comm)
+{
+	if (comm->nislands > 1)
+		return gpu_allow_schedules(comm->gpu, comm->island_of, comm->nislands, comm->order);
+	if (*comm->cfg.algo)
+		return gpu_allow_schedules(comm->gpu, comm->node_of, boot_nodes(comm->boot), comm->order);
+	return TAUT_OK;
 }
 
 static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *mine)
@@ -151,7 +87,7 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 	struct gpu_card *cards = mem_calloc((size_t)comm->size, sizeof(*cards)), card = *mine;
 	enum taut_status st = cards ? TAUT_OK : fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
 	enum gpu_way way = GPU_WAY_PEERS;
-	bool near = false;
+	char islands[64] = "";
 
 	card.node = comm->node_of[comm->rank];
 	if (!st)
@@ -167,18 +103,21 @@ static enum taut_status connect(struct taut_comm *comm, const struct gpu_card *m
 	if (!st)
 		st = gpu_check_cards(comm->gpu, cards);
 	if (!st)
-		st = find_way(&way, &near, comm, cards);
+		st = comm_find_islands(comm, cards);
+	if (!st) {
+		way = find_way(comm);
+		st = connect_by(comm, way, cards);
+	}
 	if (!st)
-		st = connect_by(comm, way, near, cards);
-	if (!st)
-		st = allow_schedules(comm, way, near);
+		st = allow_schedules(comm);
 	/* What frees and maps memory may wait for all that runs on the GPU: no rank calls before all are done. */
 	if (!st)
 		st = boot_barrier(comm->boot);
+	if (comm->nislands > 1)
+		snprintf(islands, sizeof(islands), " between %d sets that address each other", comm->nislands);
 	if (!st)
 		log_info(LOG_COMM, "group \"%s\" rank %d: GPU %s, %zu MiB of its memory%s%s", comm->name, comm->rank,
-			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way],
-			 comm->gpu_near ? " between machines" : "");
+			 mine->bus, gpu_bytes(comm->gpu) >> 20, texts[way], islands);
 	mem_free(cards);
 	return st;
 }
@@ -295,8 +234,8 @@ static enum taut_status launched(struct taut_comm *comm, enum taut_status st)
 	return st == TAUT_ERR_SYS ? comm_failed(comm, st) : st;
 }
 
-/* Among machines whose GPUs address each other. */
-static const struct sched_algo *algo_between_machines(enum sched_coll coll)
+/* Among sets of GPUs that address each other. */
+static const struct sched_algo *algo_of_islands(enum sched_coll coll)
 {
 	switch (coll) {
 	case COLL_GATHER:
@@ -317,8 +256,8 @@ static enum taut_status find_algo(const struct sched_algo **out, const struct op
 		return TAUT_OK;
 	if (*comm->cfg.algo)
 		return plan_asked(out, op);
-	if (comm->gpu_near)
-		*out = algo_between_machines(op->coll);
+	if (comm->nislands > 1 && (gpu_way(comm->gpu) == GPU_WAY_FAR || op_bytes(op) >= ISLANDS_LEAST))
+		*out = algo_of_islands(op->coll);
 	return TAUT_OK;
 }
 
@@ -541,6 +480,8 @@ void comm_gpu_close(struct taut_comm *comm)
 		comm_gpu_free(comm->gpu_memory->p, comm);
 	gpu_close(comm->gpu);
 	comm->gpu = NULL;
+	mem_free(comm->island_of);
+	comm->island_of = NULL;
 	if (comm->gpu_table)
 		munmap(comm->gpu_table, comm->gpu_table_len);
 	comm->gpu_table = NULL;

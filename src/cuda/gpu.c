@@ -181,6 +181,7 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 		return fail(TAUT_ERR_NOMEM, "the GPU side of a communicator");
 	*g = (struct gpu){ .cu = cu, .ctx = ctx, .rank = rank, .nranks = nranks, .at = layout_for(nranks) };
 	g->mail_bytes = g->at.bytes;
+	g->mail_messages = g->at.messages.lines;
 	st = alloc_host(g);
 	if (!st && nranks > 1)
 		st = need_device(g);
@@ -212,21 +213,27 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 	return err == CU_PEER_ENABLED ? CU_OK : err;
 }
 
-bool gpu_reach(struct gpu *g, const struct gpu_card *cards)
+uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards)
 {
+	uint64_t reached = 0;
 	struct cu_ctx *old;
-	int err = CU_OK;
 
 	g->cu->ctx_push(g->ctx);
-	for (int r = 0; r < g->nranks && !err; r++) {
-		if (r != g->rank && cards[r].node == cards[g->rank].node)
+	for (int r = 0; r < g->nranks; r++) {
+		int err = CU_OK;
+
+		if (cards[r].node != cards[g->rank].node)
+			continue;
+		if (r != g->rank)
 			err = map_peer(g, &cards[r], r);
 		if (err)
 			log_info(LOG_CUDA, "rank %d's GPU %s cannot be addressed from rank %d's %s: driver error %d", r,
 				 cards[r].bus, g->rank, cards[g->rank].bus, err);
+		else
+			reached |= (uint64_t)1 << r;
 	}
 	g->cu->ctx_pop(&old);
-	return !err;
+	return reached;
 }
 
 void gpu_unreach(struct gpu *g)
@@ -639,6 +646,18 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 }
 
 /* --- messages --- */
+/* In the mails of an island the lanes lie elsewhere than in those of all, but alike. */
+static void fill_near(struct gpu_messages_args *a, const struct gpu *g)
+{
+	uint64_t from = g->mail_messages - g->at.messages.lines;
+
+	a->near = g->near;
+	a->near_mail = (char *)(uintptr_t)(g->mail + from);
+	for (int r = 0; r < g->nranks; r++)
+		if (g->near >> r & 1)
+			a->call.mail[r] = (char *)(uintptr_t)(g->mapped[r] + from);
+}
+
 static enum taut_status launch_messages(struct gpu *g, struct message *list, size_t n, void *stream)
 {
 	struct gpu_messages_args a = { .odd = g->odd,
@@ -651,6 +670,7 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 	if (g->nranks == 1)
 		return st;
 	fill_call(&a.call, g, 0);
+	fill_near(&a, g);
 	messages_begin(&a, g->nranks, &g->at.messages, (uint64_t *)(uintptr_t)g->counters);
 	for (size_t at = 0; at < n && !st;) {
 		struct message_grid m;

@@ -56,24 +56,25 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards);
 /* Are this rank's GPU and all others of its machine the same, or joined by NVLink, as far as the driver knows? */
 bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards);
-/* Maps the memory of all ranks of this machine; false, with a line in the log, when some cannot be. */
-bool gpu_reach(struct gpu *g, const struct gpu_card *cards);
+/* Maps the memory of the ranks of this machine: bit r is set for those that were, with a line in the log for others. */
+uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards);
 /* Lets go of it again, before any rank frees its own: for gpu_connect_host() and gpu_connect_far(). */
 void gpu_unreach(struct gpu *g);
 /* @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
 enum taut_status gpu_connect(struct gpu *g, const struct gpu_card *cards, void *table);
-/* @mem: gpu_host_bytes() of zeroed memory that all ranks share, to outlive @g. */
-enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem);
+/* @mem: gpu_host_bytes() of zeroed memory that all ranks share, to outlive @g. @island_of: ranks with the same number
+ * have reached each other; NULL: none has. */
+enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem, const int *island_of);
 size_t gpu_host_bytes(int nranks);
 /* The part of @mem that is this rank's, so that it can be the first to touch it. */
 void *gpu_host_part(const struct gpu *g, void *mem, size_t *len);
 /* @mem: gpu_far_bytes() of zeroed memory of this rank. @t: threads, spin_ns and
- * sockets, which are its own in any case. @near: gpu_reach() went well on all ranks. */
+ * sockets, which are its own in any case. @island_of: as above. */
 enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t,
-				 bool near);
+				 const int *island_of);
 size_t gpu_far_bytes(int nranks);
-/* From now on calls may name an algorithm; on all ranks, after they have connected. @node_of and @order, which may be
- * NULL: as in sched_req; they outlive @g. */
+/* From now on calls may name an algorithm; on all ranks, after they have connected. @node_of (of islands, where there
+ * are such) and @order, which may be NULL: as in sched_req; they outlive @g. */
 enum taut_status gpu_allow_schedules(struct gpu *g, const int *node_of, int nnodes, const int32_t *order);
 /* How its ranks exchange data: the same on all. */
 enum gpu_way { GPU_WAY_PEERS, GPU_WAY_HOST, GPU_WAY_FAR };

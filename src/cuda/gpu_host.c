@@ -57,16 +57,25 @@ void *gpu_host_part(const struct gpu *g, void *mem, size_t *len)
 	return (char *)mem + (size_t)g->rank * *len;
 }
 
-/* Its mail in GPU memory is not needed, but by the ranks of its machine. */
+/* Its mail in GPU memory is not needed. */
 static void drop_mail(struct gpu *g)
 {
-	if (g->near)
-		return;
 	g->cu->mem_free(g->mail);
 	g->mail = 0;
 }
 
-static enum taut_status use_host_mail(struct gpu *g, const struct gpu_card *cards, void *mem, struct layout at)
+/* What the ranks of an island exchange goes through their mails in GPU memory. */
+static void use_islands(struct gpu *g, const struct gpu_card *cards, const int *island_of)
+{
+	gpu_join_mails(g, cards);
+	g->island_of = island_of;
+	for (int r = 0; r < g->nranks; r++)
+		if (r != g->rank && island_of[r] == island_of[g->rank])
+			g->near |= (uint64_t)1 << r;
+}
+
+static enum taut_status use_host_mail(struct gpu *g, const struct gpu_card *cards, void *mem, struct layout at,
+				      const int *island_of)
 {
 	struct cu_ctx *old;
 	enum taut_status st;
@@ -74,7 +83,10 @@ static enum taut_status use_host_mail(struct gpu *g, const struct gpu_card *card
 	g->at = at;
 	gpu_set_blocks(g, cards);
 	g->cu->ctx_push(g->ctx);
-	drop_mail(g);
+	if (island_of)
+		use_islands(g, cards, island_of);
+	else
+		drop_mail(g);
 	st = host_mail_open(&g->host, g->cu, mem, (size_t)g->nranks * at.bytes);
 	for (int r = 0; r < g->nranks; r++)
 		g->peer[r] = g->host.gpu + (uint64_t)r * g->at.bytes;
@@ -82,9 +94,9 @@ static enum taut_status use_host_mail(struct gpu *g, const struct gpu_card *card
 	return st;
 }
 
-enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem)
+enum taut_status gpu_connect_host(struct gpu *g, const struct gpu_card *cards, void *mem, const int *island_of)
 {
-	return use_host_mail(g, cards, mem, layout_for_host(g->nranks));
+	return use_host_mail(g, cards, mem, layout_for_host(g->nranks), island_of);
 }
 
 /* --- over sockets --- */
@@ -94,14 +106,10 @@ size_t gpu_far_bytes(int nranks)
 }
 
 enum taut_status gpu_connect_far(struct gpu *g, const struct gpu_card *cards, void *mem, struct tunnel_args *t,
-				 bool near)
+				 const int *island_of)
 {
-	enum taut_status st;
+	enum taut_status st = use_host_mail(g, cards, mem, layout_for_far(g->nranks), island_of);
 
-	g->near = near;
-	if (near)
-		gpu_join_mails(g, cards);
-	st = use_host_mail(g, cards, mem, layout_for_far(g->nranks));
 	t->rank = g->rank;
 	t->nranks = g->nranks;
 	t->mem = mem;

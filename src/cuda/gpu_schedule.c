@@ -45,12 +45,13 @@ struct lanes {
 	uint32_t lanes, slot_bytes;
 };
 
-/* In the mails in GPU memory of @n ranks of a machine, of which nothing else is used. */
-static struct lanes lanes_of_machine(const struct gpu *g, int n)
+/* In the mails in GPU memory of an island of @n ranks, of which only the messages' part is used otherwise. */
+static struct lanes lanes_of_island(const struct gpu *g, int n)
 {
+	uint64_t room = g->mail_messages - POOL_BYTES - SCRATCH_BYTES;
 	uint64_t all = (uint64_t)(n - 1) * g->at.messages.lanes;
 	struct lanes l = { .lanes = g->at.messages.lanes, .slots = up(all * 2 * GPU_LINE, 4096) };
-	uint64_t each = all ? (g->mail_bytes - l.slots) / all / GPU_MESSAGE_SLOTS / GPU_LINE * GPU_LINE : 0;
+	uint64_t each = all ? (room - l.slots) / all / GPU_MESSAGE_SLOTS / GPU_LINE * GPU_LINE : 0;
 
 	l.slot_bytes = (uint32_t)(each < NEAR_SLOT_MOST ? each : NEAR_SLOT_MOST);
 	return l;
@@ -72,27 +73,13 @@ static struct gpu_end end_of(const struct lanes *l, uint64_t mine, uint64_t thei
 				 .slot_stride = stride };
 }
 
-static bool is_near(const struct gpu *g, int p)
-{
-	return g->near && g->schedules->node_of[p] == g->schedules->node_of[g->rank];
-}
-
-/* Ranks before @p on its machine. */
-static int place_on_machine(const struct schedules *s, int p)
+/* Ranks before @end of the island of @p. */
+static int count_island(const struct gpu *g, int p, int end)
 {
 	int n = 0;
 
-	for (int r = 0; r < p; r++)
-		n += s->node_of[r] == s->node_of[p];
-	return n;
-}
-
-static int ranks_on_machine(const struct gpu *g, int p)
-{
-	int n = 0;
-
-	for (int r = 0; r < g->nranks; r++)
-		n += g->schedules->node_of[r] == g->schedules->node_of[p];
+	for (int r = 0; r < end; r++)
+		n += g->island_of[r] == g->island_of[p];
 	return n;
 }
 
@@ -103,9 +90,8 @@ static int among_others(int place, int own)
 
 static struct gpu_end near_end(const struct gpu *g, int p, uint64_t counters)
 {
-	const struct schedules *s = g->schedules;
-	struct lanes l = lanes_of_machine(g, ranks_on_machine(g, p));
-	int mine = place_on_machine(s, g->rank), theirs = place_on_machine(s, p);
+	struct lanes l = lanes_of_island(g, count_island(g, p, g->nranks));
+	int mine = count_island(g, p, g->rank), theirs = count_island(g, p, p);
 	struct gpu_end e = end_of(&l, g->mail, g->mapped[p], among_others(theirs, mine), among_others(mine, theirs));
 
 	e.taken = (uint64_t *)(uintptr_t)counters + (size_t)p * l.lanes;
@@ -130,9 +116,9 @@ static uint32_t chunk_that_fits(const struct gpu *g)
 {
 	uint32_t least = g->at.messages.slot_bytes;
 
-	for (int r = 0; r < g->nranks && g->near; r++) {
-		int n = ranks_on_machine(g, r);
-		uint32_t slot = lanes_of_machine(g, n).slot_bytes;
+	for (int r = 0; r < g->nranks && g->island_of; r++) {
+		int n = count_island(g, r, g->nranks);
+		uint32_t slot = lanes_of_island(g, n).slot_bytes;
 
 		if (n > 1 && slot < least)
 			least = slot;
@@ -179,10 +165,20 @@ static enum taut_status write_ends(struct gpu *g)
 		struct gpu_end e = { 0 };
 
 		if (p != g->rank)
-			e = is_near(g, p) ? near_end(g, p, words) : message_end(g, p);
+			e = g->near >> p & 1 ? near_end(g, p, words) : message_end(g, p);
 		memcpy(ends + (size_t)p * sizeof(e), &e, sizeof(e));
 	}
 	return write_pool(g, 0);
+}
+
+/* In the mail of an island there is room. */
+static enum taut_status find_pool(struct schedules *s, const struct gpu *g)
+{
+	if (g->island_of) {
+		s->pool = g->mail + g->mail_messages - POOL_BYTES - SCRATCH_BYTES;
+		return TAUT_OK;
+	}
+	return cuda_st(g->cu->mem_alloc(&s->pool, POOL_BYTES + SCRATCH_BYTES), "GPU memory for schedules");
 }
 
 enum taut_status gpu_allow_schedules(struct gpu *g, const int *node_of, int nnodes, const int32_t *order)
@@ -197,7 +193,7 @@ enum taut_status gpu_allow_schedules(struct gpu *g, const int *node_of, int nnod
 	*s = (struct schedules){ .node_of = node_of, .nnodes = nnodes, .order = order };
 	g->schedules = s;
 	g->cu->ctx_push(g->ctx);
-	st = cuda_st(g->cu->mem_alloc(&s->pool, POOL_BYTES + SCRATCH_BYTES), "GPU memory for schedules");
+	st = find_pool(s, g);
 	if (!st)
 		st = cuda_st(g->cu->host_alloc(&copy, POOL_BYTES, CU_HOST_PORTABLE), "host memory for schedules");
 	s->copy = copy;
@@ -221,7 +217,7 @@ void gpu_close_schedules(struct gpu *g)
 		s->plans = p->next;
 		mem_free(p);
 	}
-	if (s->pool)
+	if (s->pool && !g->island_of)
 		g->cu->mem_free(s->pool);
 	if (s->copy)
 		g->cu->host_free(s->copy);
@@ -231,7 +227,7 @@ void gpu_close_schedules(struct gpu *g)
 
 size_t gpu_schedules_bytes(const struct gpu *g)
 {
-	return g->schedules ? POOL_BYTES + SCRATCH_BYTES : 0;
+	return g->schedules && !g->island_of ? POOL_BYTES + SCRATCH_BYTES : 0;
 }
 
 /* --- plans --- */

@@ -34,17 +34,18 @@ struct gpu {
 	bool alone;	 /* no other rank has this GPU: a launch may wait on it while the one before runs */
 	struct layout at;
 	uint64_t mail, epochs, maps, ready; /* device memory */
-	uint64_t mail_bytes;
-	uint64_t mails;			/* key of mails.h; 0: no other rank in this process */
-	uint64_t counters;		/* of messages */
-	uint64_t marks;			/* of lanes, by way of host memory */
-	struct host_mail host;		/* the mail of all ranks, where GPUs do not address each other */
-	struct tunnel *tunnel;		/* that mail is this rank's alone */
-	struct share *share;		/* NULL: one rank alone */
-	uint64_t peer[GPU_MAX_RANKS];	/* each rank's mail as addressed here */
-	uint64_t mapped[GPU_MAX_RANKS]; /* that in its GPU's memory; 0: not mapped */
+	uint64_t mail_bytes, mail_messages; /* of the mail there; messages: where its lanes of messages begin */
+	uint64_t mails;			    /* key of mails.h; 0: no other rank in this process */
+	uint64_t counters;		    /* of messages */
+	uint64_t marks;			    /* of lanes, by way of host memory */
+	struct host_mail host;		    /* the mail of all ranks, where GPUs do not address each other */
+	struct tunnel *tunnel;		    /* that mail is this rank's alone */
+	struct share *share;		    /* NULL: one rank alone */
+	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
+	uint64_t mapped[GPU_MAX_RANKS];	    /* that in its GPU's memory; 0: not mapped */
 	bool opened[GPU_MAX_RANKS];
-	bool near;		     /* over sockets: the ranks of each machine have mapped each other's */
+	const int *island_of;	     /* by way of host memory or sockets: of each rank; NULL: there are none */
+	uint64_t near;		     /* bit r: rank r is of this rank's island */
 	struct schedules *schedules; /* NULL: none are run */
 	uint32_t *words;	     /* host memory: stop, trouble */
 	struct gpu_odd *odd;	     /* after them */

@@ -238,6 +238,8 @@ struct gpu_messages_args {
 	uint32_t short_most;	  /* bytes of a short message */
 	uint64_t *short_counters; /* of this rank: [2][nranks][short_lanes] slots taken and sent */
 	uint64_t *numbers;	  /* [GPU_PATHS][2][nranks]: messages taken and sent, as each path keeps it */
+	uint64_t near;		  /* bit r: the lanes to and from rank r lie in GPU memory */
+	char *near_mail;	  /* of this rank, for those */
 	const uint64_t *maps;	  /* as in gpu_bulk_args */
 	const uint32_t *ready;
 	struct gpu_odd *odd;

@@ -10,6 +10,12 @@
 #include "cuda/kernels/lanes.cuh"
 
 /* --- long ones --- */
+/* The mail of @at, where the lanes lie that it has with @other; one of the two is this rank. */
+DEVICE char *mail_of(const gpu_messages_args &a, int at, int other)
+{
+	return at == a.call.rank && a.near >> other & 1 ? a.near_mail : a.call.mail[at];
+}
+
 /* The lane of @at and @other, in the mail of @at. */
 DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsigned lane)
 {
@@ -18,7 +24,7 @@ DEVICE uint64_t lane_index(const gpu_messages_args &a, int at, int other, unsign
 
 DEVICE uint64_t *line_at(const gpu_messages_args &a, int at, int other, unsigned lane, enum line l)
 {
-	return (uint64_t *)(a.call.mail[at] + a.lines + (lane_index(a, at, other, lane) * LINES + l) * GPU_LINE);
+	return (uint64_t *)(mail_of(a, at, other) + a.lines + (lane_index(a, at, other, lane) * LINES + l) * GPU_LINE);
 }
 
 /* --- short ones --- */
@@ -31,13 +37,13 @@ DEVICE char *short_slot_at(const gpu_messages_args &a, int at, int by, unsigned 
 {
 	uint32_t i = short_lane_index(a, at, by, lane) * GPU_SHORT_SLOTS + count % GPU_SHORT_SLOTS;
 
-	return a.call.mail[at] + a.shorts + (uint64_t)i * GPU_SHORT_SLOT_BYTES;
+	return mail_of(a, at, by) + a.shorts + (uint64_t)i * GPU_SHORT_SLOT_BYTES;
 }
 
 /* At the sender: slots of the lane to @other that are taken. */
 DEVICE uint64_t *credit_at(const gpu_messages_args &a, int at, int other, unsigned lane)
 {
-	return (uint64_t *)(a.call.mail[at] + a.credits) + short_lane_index(a, at, other, lane);
+	return (uint64_t *)(mail_of(a, at, other) + a.credits) + short_lane_index(a, at, other, lane);
 }
 
 /* A cell: 4 data, 4 flag, 4 data, 4 flag. */

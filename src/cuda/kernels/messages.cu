@@ -51,7 +51,7 @@ DEVICE char *slot_at(const gpu_messages_args &a, int at, int by, unsigned lane, 
 {
 	uint64_t i = lane_index(a, at, by, lane) * GPU_MESSAGE_SLOTS + count % GPU_MESSAGE_SLOTS;
 
-	return a.call.mail[at] + a.slots + i * a.slot_bytes;
+	return mail_of(a, at, by) + a.slots + i * a.slot_bytes;
 }
 
 DEVICE uint64_t *counter_of(const gpu_messages_args &a, const gpu_flow &f, unsigned lane)

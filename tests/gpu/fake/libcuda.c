@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver without GPUs: device memory is host memory, and kernels are those compiled for the processor, each block a
- * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_PEERS=1:
- * they address each other, and memory has handles for other processes; else neither. What it alone has begins with
- * fake_. */
+ * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_PEERS=N:
+ * each N in a row address each other, and memory has handles for other processes; else neither. What it alone has
+ * begins with fake_. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -402,11 +402,17 @@ API int cuGraphExecDestroy(struct graph *g)
 }
 
 /* --- devices and contexts --- */
-static bool has_peers(void)
+/* How many address each other; 0: none. */
+static int peers(void)
 {
-	const char *yes = getenv("FAKE_PEERS");
+	const char *n = getenv("FAKE_PEERS");
 
-	return yes && !strcmp(yes, "1");
+	return n ? atoi(n) : 0;
+}
+
+static bool are_peers(int a, int b)
+{
+	return peers() && a / peers() == b / peers();
 }
 
 static int count_of_gpus(void)
@@ -468,8 +474,8 @@ API int cuDeviceGetByPCIBusId(int *out, const char *bus)
 
 API int cuDeviceGetP2PAttribute(int *out, int attribute, int from, int to)
 {
-	(void)attribute, (void)from, (void)to;
-	*out = has_peers();
+	(void)attribute;
+	*out = are_peers(from, to);
 	return OK;
 }
 
@@ -519,8 +525,8 @@ API int cuCtxPopCurrent_v2(struct ctx **out)
 
 API int cuCtxEnablePeerAccess(struct ctx *peer, unsigned flags)
 {
-	(void)peer, (void)flags;
-	return has_peers() ? OK : NO_HANDLE;
+	(void)flags;
+	return are_peers(current()->device, peer->device) ? OK : NO_HANDLE;
 }
 
 /* --- memory --- */
@@ -539,7 +545,7 @@ static void *take_memory(size_t len, int *fd)
 {
 	void *p;
 
-	*fd = has_peers() ? memfd_create("memory of a GPU", MFD_CLOEXEC) : -1;
+	*fd = peers() ? memfd_create("memory of a GPU", MFD_CLOEXEC) : -1;
 	if (*fd < 0)
 		return aligned_alloc(4096, whole_pages(len));
 	if (ftruncate(*fd, (off_t)whole_pages(len)))
@@ -735,7 +741,7 @@ struct handle {
 
 struct place {
 	pid_t pid;
-	int fd;
+	int fd, device;
 	size_t len;
 };
 
@@ -748,6 +754,7 @@ API int cuIpcGetMemHandle(struct handle *out, uint64_t p)
 	a = allocation_of(p);
 	at.fd = a ? a->fd : -1;
 	at.len = a ? a->len : 0;
+	at.device = a ? a->ctx->device : 0;
 	pthread_mutex_unlock(&lock);
 	memset(out, 0, sizeof(*out));
 	memcpy(out, &at, sizeof(at));
@@ -782,6 +789,8 @@ API int cuIpcOpenMemHandle_v2(uint64_t *out, struct handle h, unsigned flags)
 
 	(void)flags;
 	memcpy(&at, &h, sizeof(at));
+	if (!are_peers(current()->device, at.device))
+		return NO_HANDLE;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)at.pid, at.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)

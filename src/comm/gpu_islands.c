@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPUs of a group address each other: all, those of each machine, or sets of some, such as pairs that NVLink
+ * joins. Ranks find out for themselves, and all compute the same from what all found. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "cuda/gpu.h"
+
+/* The GPUs of this machine; their number. */
+static int list_near(const char **bus, const struct taut_comm *comm, const struct gpu_card *cards)
+{
+	int n = 0;
+
+	for (int r = 0; r < comm->size; r++)
+		if (comm->node_of[r] == comm->node_of[comm->rank])
+			bus[n++] = cards[r].bus;
+	return n;
+}
+
+/* Do the settings, or what this machine does well, forbid it? */
+static bool is_refused(const struct taut_comm *comm, const struct gpu_card *cards)
+{
+	const char **others;
+	char why[320] = "";
+	bool refused;
+
+	if (comm->cfg.p2p_disable) {
+		log_info(LOG_COMM, "group \"%s\" rank %d: no GPU uses another's memory by TAUT_P2P_DISABLE=1",
+			 comm->name, comm->rank);
+		return true;
+	}
+	if (!*comm->cfg.p2p_level && gpu_is_linked(comm->gpu, cards))
+		return false;
+	others = mem_calloc((size_t)comm->size, sizeof(*others));
+	refused = others && comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others,
+					     list_near(others, comm, cards));
+	mem_free(others);
+	if (refused)
+		log_info(LOG_COMM, "group \"%s\" rank %d: %s", comm->name, comm->rank, why);
+	return refused;
+}
+
+static bool both_reach(const uint64_t *reach, int a, int b)
+{
+	return a == b || ((reach[a] >> b & 1) && (reach[b] >> a & 1));
+}
+
+/* Island of each rank, numbered in the order of their first ranks; their number, 0 where it is not so that all of an
+ * island reach each other. */
+static int number_islands(int *of, const uint64_t *reach, int n)
+{
+	int islands = 0;
+
+	for (int r = 0; r < n; r++) {
+		int s = 0;
+
+		while (!both_reach(reach, r, s))
+			s++;
+		of[r] = s < r ? of[s] : islands++;
+	}
+	for (int a = 0; a < n; a++)
+		for (int b = 0; b < a; b++)
+			if ((of[a] == of[b]) != both_reach(reach, a, b))
+				return 0;
+	return islands;
+}
+
+enum taut_status comm_find_islands(struct taut_comm *comm, const struct gpu_card *cards)
+{
+	uint64_t mine, *reach = mem_calloc((size_t)comm->size, sizeof(*reach));
+	enum taut_status st;
+
+	comm->island_of = mem_calloc((size_t)comm->size, sizeof(*comm->island_of));
+	if (!reach || !comm->island_of) {
+		mem_free(reach);
+		return fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
+	}
+	mine = is_refused(comm, cards) ? 0 : gpu_reach(comm->gpu, cards);
+	st = boot_all_gather(comm->boot, &mine, sizeof(mine), reach);
+	if (!st)
+		comm->nislands = number_islands(comm->island_of, reach, comm->size);
+	mem_free(reach);
+	/* Each rank by itself is none. */
+	if (comm->nislands == comm->size)
+		comm->nislands = 0;
+	if (!comm->nislands) {
+		gpu_unreach(comm->gpu);
+		mem_free(comm->island_of);
+		comm->island_of = NULL;
+	}
+	return st;
+}
