@@ -201,9 +201,10 @@ void comm_dump_topology(const struct taut_comm *comm);
  * slower wire. */
 enum taut_status comm_check_strict(const struct config *cfg);
 /* Do the settings, or what this machine does well, keep GPU @bus from using the memory of one of the @n others (bus
- * addresses)? Then the reason is in @why. What is not known keeps nobody. */
-bool comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
-		      int n);
+ * addresses; NULL: not asked; 64 at most)? Then its bit is set, and a reason is in @why. What is not known keeps
+ * nobody. */
+uint64_t comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
+			  int n);
 /* Collective: all machines of the group as they are now, machine i that of boot's node i. One rank a machine looks;
  * graphs that look alike travel once, and are called by
  * the name of their first host. The same on every rank; the caller's to cluster_free(). */

@@ -6,38 +6,31 @@
 #include "comm/comm.h"
 #include "cuda/gpu.h"
 
-/* The GPUs of this machine; their number. */
-static int list_near(const char **bus, const struct taut_comm *comm, const struct gpu_card *cards)
-{
-	int n = 0;
-
-	for (int r = 0; r < comm->size; r++)
-		if (comm->node_of[r] == comm->node_of[comm->rank])
-			bus[n++] = cards[r].bus;
-	return n;
-}
-
-/* Do the settings, or what this machine does well, forbid it? */
-static bool is_refused(const struct taut_comm *comm, const struct gpu_card *cards)
+/* Which ranks of this machine the settings, or what the machine does well, let this one reach. */
+static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card *cards)
 {
 	const char **others;
 	char why[320] = "";
-	bool refused;
+	uint64_t refused;
 
 	if (comm->cfg.p2p_disable) {
 		log_info(LOG_COMM, "group \"%s\" rank %d: no GPU uses another's memory by TAUT_P2P_DISABLE=1",
 			 comm->name, comm->rank);
-		return true;
+		return 0;
 	}
 	if (!*comm->cfg.p2p_level && gpu_is_linked(comm->gpu, cards))
-		return false;
+		return UINT64_MAX;
 	others = mem_calloc((size_t)comm->size, sizeof(*others));
-	refused = others && comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others,
-					     list_near(others, comm, cards));
+	if (!others)
+		return UINT64_MAX;
+	for (int r = 0; r < comm->size; r++)
+		if (comm->node_of[r] == comm->node_of[comm->rank])
+			others[r] = cards[r].bus;
+	refused = comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others, comm->size);
 	mem_free(others);
 	if (refused)
 		log_info(LOG_COMM, "group \"%s\" rank %d: %s", comm->name, comm->rank, why);
-	return refused;
+	return ~refused;
 }
 
 static bool both_reach(const uint64_t *reach, int a, int b)
@@ -75,7 +68,7 @@ enum taut_status comm_find_islands(struct taut_comm *comm, const struct gpu_card
 		mem_free(reach);
 		return fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
 	}
-	mine = is_refused(comm, cards) ? 0 : gpu_reach(comm->gpu, cards);
+	mine = gpu_reach(comm->gpu, cards, find_allowed(comm, cards));
 	st = boot_all_gather(comm->boot, &mine, sizeof(mine), reach);
 	if (!st)
 		comm->nislands = number_islands(comm->island_of, reach, comm->size);

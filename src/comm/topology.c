@@ -105,17 +105,18 @@ static bool refuses(char *why, size_t len, const struct topo *t, const struct to
 	return true;
 }
 
-bool comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
-		      int n)
+uint64_t comm_p2p_refused(char *why, size_t len, const struct config *cfg, const char *bus, const char *const *others,
+			  int n)
 {
 	struct reach_rules rules = reach_rules_from(cfg);
 	struct topo_paths *paths = NULL;
 	struct topo *t = NULL;
-	bool refused = false;
+	uint64_t refused = 0;
 
 	if (!topo_live(&t, cfg) && !paths_create(&paths, t, &path_rules_default))
-		for (int i = 0; i < n && !refused; i++)
-			refused = refuses(why, len, t, paths, &rules, find_gpu(t, bus), find_gpu(t, others[i]));
+		for (int i = 0; i < n; i++)
+			if (others[i] && refuses(why, len, t, paths, &rules, find_gpu(t, bus), find_gpu(t, others[i])))
+				refused |= (uint64_t)1 << i;
 	paths_free(paths);
 	topo_free(t);
 	return refused;

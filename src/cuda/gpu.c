@@ -213,7 +213,7 @@ static int map_peer(struct gpu *g, const struct gpu_card *c, int r)
 	return err == CU_PEER_ENABLED ? CU_OK : err;
 }
 
-uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards)
+uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards, uint64_t allowed)
 {
 	uint64_t reached = 0;
 	struct cu_ctx *old;
@@ -222,7 +222,7 @@ uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards)
 	for (int r = 0; r < g->nranks; r++) {
 		int err = CU_OK;
 
-		if (cards[r].node != cards[g->rank].node)
+		if (cards[r].node != cards[g->rank].node || !(allowed >> r & 1))
 			continue;
 		if (r != g->rank)
 			err = map_peer(g, &cards[r], r);

@@ -56,8 +56,9 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards);
 /* Are this rank's GPU and all others of its machine the same, or joined by NVLink, as far as the driver knows? */
 bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards);
-/* Maps the memory of the ranks of this machine: bit r is set for those that were, with a line in the log for others. */
-uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards);
+/* Maps the memory of the ranks of this machine that are @allowed (bit r: rank r): returns which could be, with a line
+ * in the log for each other. */
+uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards, uint64_t allowed);
 /* Lets go of it again, before any rank frees its own: for gpu_connect_host() and gpu_connect_far(). */
 void gpu_unreach(struct gpu *g);
 /* @table: share_table_bytes() of zeroed memory that all ranks share; NULL for one rank alone. */
