@@ -89,21 +89,18 @@ static enum taut_status find_early(struct gpu_module *m, const struct cuda_drive
 	return st;
 }
 
-/* GPUs for notebooks and desks have less shared memory. */
-static enum taut_status find_relays(struct gpu_module *m, const struct cuda_driver *cu)
+/* GPUs for notebooks and desks have less shared memory. Where the driver refuses any of it, large calls go on without.
+ */
+static void find_relays(struct gpu_module *m, const struct cuda_driver *cu)
 {
 	int device = 0, most = 0, fixed = 0;
-	enum taut_status st = cuda_st(cu->ctx_device(&device), "the GPU of the current context");
 
-	if (!st)
-		st = cuda_st(cu->device_attribute(&most, CU_DEVICE_SHARED_MOST, device), "the shared memory of a GPU");
-	if (!st)
-		st = cuda_st(cu->function_attribute(&fixed, CU_FUNCTION_SHARED, m->f[KERNEL_BULK][0]), "a kernel");
-	m->relays = m->early && most >= fixed + (int)GPU_RELAY_BYTES;
-	for (int i = 0; i < GPU_KINDS && !st && m->relays; i++)
-		st = cuda_st(cu->function_set(m->f[KERNEL_BULK][i], CU_FUNCTION_SHARED_MOST, GPU_RELAY_BYTES),
-			     "the shared memory of a kernel");
-	return st;
+	m->relays = m->early && !cu->ctx_device(&device) &&
+		    !cu->device_attribute(&most, CU_DEVICE_SHARED_MOST, device) &&
+		    !cu->function_attribute(&fixed, CU_FUNCTION_SHARED, m->f[KERNEL_BULK][0]) &&
+		    most >= fixed + (int)GPU_RELAY_BYTES;
+	for (int i = 0; i < GPU_KINDS && m->relays; i++)
+		m->relays = !cu->function_set(m->f[KERNEL_BULK][i], CU_FUNCTION_SHARED_MOST, GPU_RELAY_BYTES);
 }
 
 static enum taut_status load_images(struct gpu_module *m, const struct cuda_driver *cu)
@@ -136,13 +133,12 @@ static enum taut_status load(struct gpu_module **out, const struct cuda_driver *
 		st = find_all(m, cu);
 	if (!st)
 		st = find_early(m, cu);
-	if (!st)
-		st = find_relays(m, cu);
 	if (st) {
 		unload_images(m, cu);
 		mem_free(m);
 		return st;
 	}
+	find_relays(m, cu);
 	*out = m;
 	return TAUT_OK;
 }
