@@ -200,6 +200,7 @@ struct gpu_message {
 /* Tags that no user gives. */
 #define GPU_TAG_ANY (-1)  /* of a receive: any that is not negative */
 #define GPU_TAG_CALL (-2) /* a block of a collective */
+#define GPU_TAG_STEP (-3) /* a chunk of a schedule's step: no message */
 
 enum gpu_flow_kind { GPU_FLOW_SEND, GPU_FLOW_RECV, GPU_FLOW_COPY };
 

@@ -83,14 +83,14 @@ DEVICE bool fits(const gpu_message &m, const met &x)
 	return m.bytes == x.bytes && (any || m.word == x.word);
 }
 
-/* Is it the header of message @number? */
+/* Is it the header of message @number? A schedule's slots have none. */
 DEVICE bool read_header(met *out, const uint64_t *h, uint32_t number)
 {
 	uint64_t first = load_word(h);
 
 	out->bytes = first & (((uint64_t)1 << 48) - 1);
 	out->word = load_word(h + 1);
-	return (uint16_t)(first >> 48) == (uint16_t)number;
+	return (uint16_t)(first >> 48) == (uint16_t)number && (uint32_t)out->word != (uint32_t)GPU_TAG_STEP;
 }
 
 /* Instead of @m of rank @peer. */

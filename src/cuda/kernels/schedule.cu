@@ -50,7 +50,7 @@ DEVICE char *slot_of(char *slots, const gpu_end &e, uint64_t count)
 
 DEVICE uint64_t word_of_call(const gpu_call &c)
 {
-	return (uint64_t)c.sig << 32 | (uint32_t)GPU_TAG_CALL;
+	return (uint64_t)c.sig << 32 | (uint32_t)GPU_TAG_STEP;
 }
 
 /* False: the call is over, or what came is of another one. */
