@@ -47,7 +47,7 @@ static const char *way(const struct taut_comm *t, int a, int b)
 					     [GPU_WAY_FAR] = "NET/Socket/0" };
 
 	if (t->gpu)
-		return texts[gpu_way(t->gpu)];
+		return texts[t->island_of && t->island_of[a] == t->island_of[b] ? GPU_WAY_PEERS : gpu_way(t->gpu)];
 	if (t->node_of[a] == t->node_of[b] && !t->cfg.shm_disable && strcmp(t->cfg.wire, "tcp"))
 		return "SHM/direct/direct";
 	return "NET/Socket/0";
@@ -55,7 +55,9 @@ static const char *way(const struct taut_comm *t, int a, int b)
 
 static bool uses_sockets(const struct taut_comm *t)
 {
-	return boot_nodes(t->boot) > 1 || (t->size > 1 && !strncmp(way(t, 0, 1), "NET", 3));
+	if (boot_nodes(t->boot) > 1 || t->size == 1)
+		return boot_nodes(t->boot) > 1;
+	return t->gpu ? gpu_way(t->gpu) == GPU_WAY_FAR : !strncmp(way(t, 0, 1), "NET", 3);
 }
 
 static int at(const struct taut_comm *t, int i)
