@@ -50,7 +50,7 @@ enable_language(ASM)
 set_source_files_properties(${kernels_list} PROPERTIES GENERATED ON OBJECT_DEPENDS "${images}" LANGUAGE ASM)
 list(APPEND sources ${kernels_list})
 
-# The same kernels for the processor, a thread for each block: what unit/test_cuda_kernels and test_cuda_messages run.
+# The same kernels for the processor, a thread for each block: what unit/test_cuda_*.c run.
 include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER)

@@ -2,13 +2,12 @@
 /* The kernels, compiled for the processor, against plain loops: every collective, kind, operation, odd
  * sizes and alignments, in place, with ranks and blocks as threads. */
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/kernels/emulate.h"
-#include "exec/reduce.h"
+#include "cuda_values.h"
 #include "unit.h"
 
 enum { RANKS = 5, BLOCKS = 4, AREA = 1 << 16, STAGE = 4096, ALLOCS = 4, SLOTS = 3, SLOT = 1280 };
@@ -60,24 +59,6 @@ static const struct {
 #define OF_SUM(kind) [kind] = { ll_sum_##kind, ll_part_sum_##kind, ll128_sum_##kind, ll128_two_sum_##kind },
 static void (*const sums[GPU_KINDS][4])(const struct gpu_direct_args a) = { GPU_FOR_SUM_KINDS(OF_SUM) };
 #undef OF_SUM
-static const enum taut_type types[GPU_KINDS] = {
-	[GPU_U8] = TAUT_UINT8,	       [GPU_U16] = TAUT_UINT16,	      [GPU_U32] = TAUT_UINT32,
-	[GPU_U64] = TAUT_UINT64,       [GPU_S8] = TAUT_INT8,	      [GPU_S16] = TAUT_INT16,
-	[GPU_S32] = TAUT_INT32,	       [GPU_S64] = TAUT_INT64,	      [GPU_F16] = TAUT_FLOAT16,
-	[GPU_BF16] = TAUT_BFLOAT16,    [GPU_F32] = TAUT_FLOAT32,      [GPU_F64] = TAUT_FLOAT64,
-	[GPU_E4M3] = TAUT_FLOAT8_E4M3, [GPU_E5M2] = TAUT_FLOAT8_E5M2,
-};
-static const enum taut_op ops[] = {
-	[GPU_SUM] = TAUT_SUM,  [GPU_PROD] = TAUT_PROD, [GPU_MAX] = TAUT_MAX, [GPU_MIN] = TAUT_MIN,
-	[GPU_AND] = TAUT_BAND, [GPU_OR] = TAUT_BOR,    [GPU_XOR] = TAUT_BXOR
-};
-
-static unsigned seed = 1;
-static unsigned rnd(unsigned n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (seed >> 8) % n;
-}
 
 struct world {
 	int n;
@@ -261,27 +242,6 @@ static void expect(unsigned char *out, const struct trial *t, int n, int rank, u
 		free(scaled[s]);
 }
 
-/* Values whose sums are no NaN: the bits of those may differ. */
-static void fill(unsigned char *p, size_t bytes, enum taut_type type)
-{
-	static const unsigned char halves[] = { 0x3c, 0xbc, 0x40, 0x38, 0x34, 0xc1 };
-
-	for (size_t i = 0; i < bytes; i++)
-		p[i] = (unsigned char)rnd(256);
-	if (type == TAUT_FLOAT16 || type == TAUT_BFLOAT16)
-		for (size_t i = 1; i < bytes; i += 2)
-			p[i] = halves[rnd(6)];
-	if (type == TAUT_FLOAT32)
-		for (size_t i = 3; i < bytes; i += 4)
-			p[i] = halves[rnd(6)];
-	if (type == TAUT_FLOAT64)
-		for (size_t i = 7; i < bytes; i += 8)
-			p[i] = rnd(2) ? 0x3f : 0xbf;
-	if (type == TAUT_FLOAT8_E4M3 || type == TAUT_FLOAT8_E5M2)
-		for (size_t i = 0; i < bytes; i++)
-			p[i] = (unsigned char)(rnd(0x70) | (rnd(2) << 7));
-}
-
 static bool is_all_to_all(const struct gpu_shape *s)
 {
 	return s->scatters && !s->reduces && s->from < 0;
@@ -334,11 +294,6 @@ static void check_trial(struct world *w, struct trial *t, size_t skew, bool in_p
 		free(copy[r]);
 	}
 	free(want);
-}
-
-static bool is_int(int kind)
-{
-	return kind < GPU_F16;
 }
 
 static const struct gpu_shape shapes[] = {
