@@ -238,6 +238,8 @@ static enum taut_status launched(struct taut_comm *comm, enum taut_status st)
 static const struct sched_algo *algo_of_islands(enum sched_coll coll)
 {
 	switch (coll) {
+	case COLL_ALL_TO_ALL:
+		return sched_algo_find("pairwise");
 	case COLL_GATHER:
 	case COLL_SCATTER:
 		return sched_algo_find("one_shot");
@@ -246,16 +248,20 @@ static const struct sched_algo *algo_of_islands(enum sched_coll coll)
 	}
 }
 
-/* NULL: what the kernels do by themselves; an all-to-all, which may be in place, as a schedule's may not. */
+/* NULL: what the kernels do by themselves. An all-to-all may be in place, on some ranks or on all: it takes an
+ * algorithm that is right then. */
 static enum taut_status find_algo(const struct sched_algo **out, const struct op *op)
 {
 	const struct taut_comm *comm = op->comm;
+	enum taut_status st;
 
 	*out = NULL;
-	if (op->coll == COLL_ALL_TO_ALL)
-		return TAUT_OK;
-	if (*comm->cfg.algo)
-		return plan_asked(out, op);
+	if (*comm->cfg.algo) {
+		st = plan_asked(out, op);
+		if (!st && *out && op->coll == COLL_ALL_TO_ALL && !(*out)->swaps)
+			*out = NULL;
+		return st;
+	}
 	if (comm->nislands > 1 && (gpu_way(comm->gpu) == GPU_WAY_FAR || op_bytes(op) >= ISLANDS_LEAST))
 		*out = algo_of_islands(op->coll);
 	return TAUT_OK;

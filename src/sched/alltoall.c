@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-to-all with one partner at a time (pairwise, any length), and in log2(n) trips (bruck,
- * for short blocks: each is handed on several times and copied in between). */
+/* All-to-all with one partner at a time (pairwise, any length: two ranks swap their blocks, so that it may be in
+ * place), and in log2(n) trips (bruck, for short blocks: each is handed on several times and copied in between). */
 #include "sched/families.h"
 
 #include "base/mem.h"
@@ -10,10 +10,14 @@ static enum taut_status build_pairwise(struct sched *s, const struct sched_req *
 	int n = req->nranks, me = req->rank;
 	enum taut_status st = sched_copy(s, ref_out(me), ref_in(me), 1);
 
-	for (int i = 1; i < n && !st; i++) {
-		st = sched_send(s, ref_in((me + i) % n), 1, (me + i) % n);
+	for (int i = 0; i < n && !st; i++) {
+		int partner = (i + n - me) % n; /* whose partner in this round is this rank */
+
+		if (partner == me)
+			continue;
+		st = sched_send(s, ref_in(partner), 1, partner);
 		if (!st)
-			st = sched_recv(s, ref_out((me + n - i) % n), 1, (me + n - i) % n);
+			st = sched_recv(s, ref_out(partner), 1, partner);
 	}
 	return st;
 }
@@ -131,6 +135,7 @@ const struct sched_algo sched_pairwise = {
 	.name = "pairwise",
 	.colls = BIT(COLL_ALL_TO_ALL),
 	.vectors = BIT(COLL_ALL_TO_ALL),
+	.swaps = true,
 	.build = build_pairwise,
 };
 

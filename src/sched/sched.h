@@ -31,7 +31,7 @@
  * In place: IN and OUT may be the same memory (IN chunk c == OUT chunk c for all_reduce,
  * broadcast, reduce; IN == block `rank` of OUT for all_gather and root's gather; OUT ==
  * block `rank` of IN for reduce_scatter and root's scatter). Every algorithm must give the
- * right result then too. all_to_all is never in place. A store of a chunk onto itself (src
+ * right result then too, but for all_to_all, where only those that swap blocks do. A store of a chunk onto itself (src
  * is dst, nothing received) is not done.
  *
  * Different lengths (v-forms): each block has a length of its own, scratch chunks have that
@@ -138,6 +138,7 @@ struct sched_algo {
 	uint32_t colls;	  /* bit 1 << enum sched_coll for each it can do */
 	uint32_t vectors; /* likewise: those of which it can do the v-form */
 	bool mapped;	  /* its schedules have mapped steps */
+	bool swaps;	  /* its all_to_all is right in place, on whichever ranks: IN chunk c == OUT chunk c */
 	/* (optional) false where it has no schedule: two_level on one machine, powers of two ... */
 	bool (*fits)(const struct sched_req *req);
 	/* Appends the program of req->rank to the empty @s. Cost near the number of its steps:

@@ -23,7 +23,7 @@
 
 struct verify_opts {
 	int depth;     /* messages a FIFO holds, at least 1 */
-	bool in_place; /* not for all_to_all */
+	bool in_place; /* of all_to_all: what an algorithm's `swaps` promises */
 	bool hold;     /* a message's place is free only after the sends of the step */
 	bool vectors;  /* blocks of different lengths; what an algorithm's `vectors` promises */
 };

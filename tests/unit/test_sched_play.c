@@ -61,7 +61,8 @@ static void place_buffers(struct player *p, bool in_place)
 		p->buf[BUF_IN] = p->buf[BUF_OUT] + own;
 	else if (s->coll == COLL_REDUCE_SCATTER || (s->coll == COLL_SCATTER && root))
 		p->buf[BUF_OUT] = p->buf[BUF_IN] + own;
-	else if (s->coll == COLL_ALL_REDUCE || s->coll == COLL_BROADCAST || s->coll == COLL_REDUCE)
+	else if (s->coll == COLL_ALL_REDUCE || s->coll == COLL_BROADCAST || s->coll == COLL_REDUCE ||
+		 s->coll == COLL_ALL_TO_ALL)
 		p->buf[BUF_OUT] = p->buf[BUF_IN];
 }
 
@@ -322,7 +323,7 @@ static void accepted_schedules_play_right(void **state)
 		for (int coll = 0; coll < COLL_COUNT; coll++)
 			for (int n = 2; n <= MAX_RANKS; n++)
 				for (int k = 0; k < 8; k++) {
-					bool in_place = (k & 1) && coll != COLL_ALL_TO_ALL;
+					bool in_place = (k & 1) && (coll != COLL_ALL_TO_ALL || sched_algos[i]->swaps);
 					struct all a;
 
 					if (!build(&a, sched_algos[i], coll, n))
@@ -375,7 +376,7 @@ static void accepted_changes_play_right(void **state)
 		algos++;
 	for (int i = 0; i < 40000; i++) {
 		enum sched_coll coll = (enum sched_coll)random_below(COLL_COUNT);
-		bool in_place = random_below(2) && coll != COLL_ALL_TO_ALL;
+		bool in_place = random_below(2);
 		int depth = 1 + (int)random_below(MAX_DEPTH);
 		struct all a;
 

@@ -16,9 +16,9 @@
 
 static bool full;
 
-static bool in_place_exists(enum sched_coll coll)
+static bool in_place_exists(const struct sched_algo *algo, enum sched_coll coll)
 {
-	return coll != COLL_ALL_TO_ALL;
+	return coll != COLL_ALL_TO_ALL || algo->swaps;
 }
 
 static void verify_one(const struct all *a, const struct sched_algo *algo, int depth, bool in_place, bool hold)
@@ -37,7 +37,7 @@ static void verify_one(const struct all *a, const struct sched_algo *algo, int d
  * groups only in place. */
 static void verify_depths(const struct all *a, const struct sched_algo *algo, int depth)
 {
-	bool placed = in_place_exists(a->scheds[0]->coll), less = !full && a->n > 16;
+	bool placed = in_place_exists(algo, a->scheds[0]->coll), less = !full && a->n > 16;
 
 	for (int d = 1; d <= depth; d++)
 		for (int in_place = placed && less && (d > 1 || a->n > 128); in_place <= placed; in_place++)

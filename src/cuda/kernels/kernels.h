@@ -151,10 +151,10 @@ struct gpu_schedule_args {
 	struct gpu_value value;
 	const char *in;
 	char *out, *scratch;
-	uint64_t bytes;				     /* of a block */
+	uint64_t bytes; /* of a block */
 	uint32_t per_block, nsteps;
-	uint32_t scratch_chunks;		     /* of a channel */
-	uint32_t chunk_bytes;			     /* at most; a multiple of GPU_LINE, fits every slot */
+	uint32_t scratch_chunks; /* of a channel */
+	uint32_t chunk_bytes;	 /* at most; a multiple of GPU_LINE, fits every slot */
 	const struct gpu_step *steps;
 	const uint8_t *peers;
 	const struct gpu_end *ends; /* by rank */
