@@ -211,13 +211,14 @@ static void place_buffers(struct call *c, int r)
 	size_t own = (size_t)r * c->bytes, in_at = GUARD + draw_skew(c);
 	size_t out_at = up(in_at + in * c->bytes + GUARD, 64) + draw_skew(c);
 	unsigned char *room = zeros(out_at + out * c->bytes + GUARD);
+	bool in_place = c->in_place && (c->all.scheds[r]->coll != COLL_ALL_TO_ALL || rnd(2));
 
 	c->room[r] = room;
 	c->room_bytes[r] = out_at + out * c->bytes + GUARD;
 	memset(room, 0x55, c->room_bytes[r]);
-	if (c->in_place && in && out && in >= out)
+	if (in_place && in && out && in >= out)
 		out_at = in_at + (in > out ? own : 0);
-	else if (c->in_place && in && out)
+	else if (in_place && in && out)
 		in_at = out_at + own;
 	c->in[r] = in ? room + in_at : NULL;
 	c->out[r] = out ? room + out_at : NULL;
@@ -291,7 +292,7 @@ static void call_create(struct call *c, const struct sched_algo *algo, const str
 	c->bytes = c->count * taut_type_size(c->type);
 	c->channels = 1 + rnd(LANES);
 	c->chunk_bytes = GPU_LINE * (1 + rnd(SLOT / GPU_LINE));
-	c->in_place = rnd(2) && req->coll != COLL_ALL_TO_ALL;
+	c->in_place = rnd(2) && (req->coll != COLL_ALL_TO_ALL || algo->swaps);
 	for (int r = 0; r < c->all.n; r++) {
 		uint32_t chunks = (uint32_t)c->all.scheds[r]->scratch_chunks;
 
