@@ -130,7 +130,7 @@ enum taut_status comm_gpu_open(struct taut_comm *comm, struct gpu_card *card)
 	memset(card, 0, sizeof(*card));
 	if (comm->cfg.device == DEVICE_HOST)
 		return TAUT_OK;
-	st = gpu_open(&gpu, card, comm->rank, comm->size);
+	st = gpu_open(&gpu, card, comm->rank, comm->size, *comm->cfg.algo);
 	/* A failure of the group may come meanwhile, on another thread. */
 	pthread_mutex_lock(&comm->lock);
 	comm->gpu = gpu;

@@ -76,7 +76,7 @@ static size_t counters_bytes(const struct gpu *g)
 
 static enum taut_status alloc_device(struct gpu *g)
 {
-	enum taut_status st = alloc_zeroed(&g->mail, g, g->at.bytes, "GPU memory for messages");
+	enum taut_status st = alloc_zeroed(&g->mail, g, g->mail_bytes, "GPU memory for messages");
 
 	if (!st)
 		st = alloc_zeroed(&g->epochs, g, (GPU_MAX_BLOCKS + 1) * sizeof(uint32_t), "GPU memory for counters");
@@ -163,7 +163,7 @@ static enum taut_status fill_card(struct gpu_card *card, struct gpu *g)
 	return st;
 }
 
-enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks)
+enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks, bool schedules)
 {
 	const struct cuda_driver *cu = cuda_driver_if_used();
 	struct cu_ctx *ctx = NULL;
@@ -180,7 +180,7 @@ enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int
 	if (!g)
 		return fail(TAUT_ERR_NOMEM, "the GPU side of a communicator");
 	*g = (struct gpu){ .cu = cu, .ctx = ctx, .rank = rank, .nranks = nranks, .at = layout_for(nranks) };
-	g->mail_bytes = g->at.bytes;
+	g->mail_bytes = g->at.bytes + (schedules ? GPU_SCHEDULE_ROOM : 0);
 	g->mail_messages = g->at.messages.lines;
 	st = alloc_host(g);
 	if (!st && nranks > 1)

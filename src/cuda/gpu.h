@@ -50,8 +50,9 @@ struct gpu_request {
 
 /* Is @p memory of a GPU? Cheap: no driver, no GPU memory. */
 bool gpu_memory(const void *p);
-/* *@out NULL and card->used 0 when this thread has no current context: then the rank has no GPU. */
-enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks);
+/* *@out NULL and card->used 0 when this thread has no current context: then the rank has no GPU. @schedules: there will
+ * be gpu_allow_schedules(), wherever the GPUs are. */
+enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks, bool schedules);
 /* Do all ranks have a GPU? @cards: of all ranks. */
 enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards);
 /* Are this rank's GPU and all others of its machine the same, or joined by NVLink, as far as the driver knows? */

@@ -11,6 +11,7 @@
 #define POOL_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES ((size_t)2 << 20)
 #define NEAR_SLOT_MOST ((uint64_t)64 << 10)
+#define PEER_LANES 32u
 #define CHANNEL_LEAST ((size_t)16 << 10) /* bytes of a block that a channel is worth */
 #define THREADS 512
 
@@ -35,6 +36,7 @@ struct schedules {
 	uint64_t pool, scratch; /* GPU memory */
 	unsigned char *copy;	/* of the pool, in host memory */
 	size_t used;		/* of the pool */
+	uint32_t lanes;		/* of a pair of ranks, whatever its way */
 	uint32_t chunk_bytes;	/* that fit all slots */
 	struct plan *plans;
 };
@@ -45,13 +47,32 @@ struct lanes {
 	uint32_t lanes, slot_bytes;
 };
 
-/* In the mails in GPU memory of an island of @n ranks, of which only the messages' part is used otherwise. */
+/* Where schedules have room in the mail in GPU memory: with islands, all but what is for messages; where all GPUs
+ * address each other, behind the rest. First come lanes, at the end the pool. */
+struct room {
+	uint64_t at, end;
+};
+
+static struct room room_of(const struct gpu *g)
+{
+	struct room r = { 0, g->mail_messages };
+
+	return g->island_of ? r : (struct room){ g->mail_bytes - GPU_SCHEDULE_ROOM, g->mail_bytes };
+}
+
+static bool has_room(const struct gpu *g)
+{
+	return g->island_of || gpu_way(g) == GPU_WAY_PEERS;
+}
+
+/* In the mails of an island of @n ranks. */
 static struct lanes lanes_of_island(const struct gpu *g, int n)
 {
-	uint64_t room = g->mail_messages - POOL_BYTES - SCRATCH_BYTES;
-	uint64_t all = (uint64_t)(n - 1) * g->at.messages.lanes;
-	struct lanes l = { .lanes = g->at.messages.lanes, .slots = up(all * 2 * GPU_LINE, 4096) };
-	uint64_t each = all ? (room - l.slots) / all / GPU_MESSAGE_SLOTS / GPU_LINE * GPU_LINE : 0;
+	struct room room = room_of(g);
+	uint64_t all = (uint64_t)(n - 1) * g->schedules->lanes, lines = up(all * 2 * GPU_LINE, 4096);
+	struct lanes l = { .lanes = g->schedules->lanes, .lines = room.at, .slots = room.at + lines };
+	uint64_t bytes = room.end - POOL_BYTES - SCRATCH_BYTES - l.slots;
+	uint64_t each = all ? bytes / all / GPU_MESSAGE_SLOTS / GPU_LINE * GPU_LINE : 0;
 
 	l.slot_bytes = (uint32_t)(each < NEAR_SLOT_MOST ? each : NEAR_SLOT_MOST);
 	return l;
@@ -73,13 +94,19 @@ static struct gpu_end end_of(const struct lanes *l, uint64_t mine, uint64_t thei
 				 .slot_stride = stride };
 }
 
+/* Where all GPUs address each other they are one island. */
+static bool is_near(const struct gpu *g, int a, int b)
+{
+	return g->island_of ? g->island_of[a] == g->island_of[b] : gpu_way(g) == GPU_WAY_PEERS;
+}
+
 /* Ranks before @end of the island of @p. */
 static int count_island(const struct gpu *g, int p, int end)
 {
 	int n = 0;
 
 	for (int r = 0; r < end; r++)
-		n += g->island_of[r] == g->island_of[p];
+		n += is_near(g, r, p);
 	return n;
 }
 
@@ -114,9 +141,9 @@ static struct gpu_end message_end(const struct gpu *g, int p)
 /* The same on all ranks. */
 static uint32_t chunk_that_fits(const struct gpu *g)
 {
-	uint32_t least = g->at.messages.slot_bytes;
+	uint32_t least = gpu_way(g) == GPU_WAY_PEERS ? UINT32_MAX : g->at.messages.slot_bytes;
 
-	for (int r = 0; r < g->nranks && g->island_of; r++) {
+	for (int r = 0; r < g->nranks && has_room(g); r++) {
 		int n = count_island(g, r, g->nranks);
 		uint32_t slot = lanes_of_island(g, n).slot_bytes;
 
@@ -154,7 +181,7 @@ static enum taut_status write_pool(const struct gpu *g, size_t from)
 static enum taut_status write_ends(struct gpu *g)
 {
 	struct schedules *s = g->schedules;
-	size_t counters = 2 * (size_t)g->nranks * g->at.messages.lanes * sizeof(uint64_t);
+	size_t counters = 2 * (size_t)g->nranks * s->lanes * sizeof(uint64_t);
 	unsigned char *ends, *zeros;
 	uint64_t words;
 
@@ -165,17 +192,16 @@ static enum taut_status write_ends(struct gpu *g)
 		struct gpu_end e = { 0 };
 
 		if (p != g->rank)
-			e = g->near >> p & 1 ? near_end(g, p, words) : message_end(g, p);
+			e = is_near(g, p, g->rank) ? near_end(g, p, words) : message_end(g, p);
 		memcpy(ends + (size_t)p * sizeof(e), &e, sizeof(e));
 	}
 	return write_pool(g, 0);
 }
 
-/* In the mail of an island there is room. */
 static enum taut_status find_pool(struct schedules *s, const struct gpu *g)
 {
-	if (g->island_of) {
-		s->pool = g->mail + g->mail_messages - POOL_BYTES - SCRATCH_BYTES;
+	if (has_room(g)) {
+		s->pool = g->mail + room_of(g).end - POOL_BYTES - SCRATCH_BYTES;
 		return TAUT_OK;
 	}
 	return cuda_st(g->cu->mem_alloc(&s->pool, POOL_BYTES + SCRATCH_BYTES), "GPU memory for schedules");
@@ -190,7 +216,10 @@ enum taut_status gpu_allow_schedules(struct gpu *g, const int *node_of, int nnod
 
 	if (!s)
 		return fail(TAUT_ERR_NOMEM, "schedules for a GPU");
-	*s = (struct schedules){ .node_of = node_of, .nnodes = nnodes, .order = order };
+	*s = (struct schedules){ .node_of = node_of,
+				 .nnodes = nnodes,
+				 .order = order,
+				 .lanes = gpu_way(g) == GPU_WAY_PEERS ? PEER_LANES : g->at.messages.lanes };
 	g->schedules = s;
 	g->cu->ctx_push(g->ctx);
 	st = find_pool(s, g);
@@ -217,7 +246,7 @@ void gpu_close_schedules(struct gpu *g)
 		s->plans = p->next;
 		mem_free(p);
 	}
-	if (s->pool && !g->island_of)
+	if (s->pool && !has_room(g))
 		g->cu->mem_free(s->pool);
 	if (s->copy)
 		g->cu->host_free(s->copy);
@@ -227,7 +256,7 @@ void gpu_close_schedules(struct gpu *g)
 
 size_t gpu_schedules_bytes(const struct gpu *g)
 {
-	return g->schedules && !g->island_of ? POOL_BYTES + SCRATCH_BYTES : 0;
+	return g->schedules && !has_room(g) ? POOL_BYTES + SCRATCH_BYTES : 0;
 }
 
 /* --- plans --- */
@@ -368,7 +397,7 @@ struct cut {
 
 static struct cut cut_of(const struct gpu *g, const struct plan *p, size_t bytes)
 {
-	size_t most = g->at.messages.lanes, want = (bytes + CHANNEL_LEAST - 1) / CHANNEL_LEAST;
+	size_t most = g->schedules->lanes, want = (bytes + CHANNEL_LEAST - 1) / CHANNEL_LEAST;
 	uint64_t each, chunk, room;
 
 	most = most < (size_t)g->long_blocks ? most : (size_t)g->long_blocks;

@@ -8,10 +8,11 @@
 #include "cuda/module.h"
 #include "cuda/share.h"
 
-#define LL_DATA ((size_t)64 << 10)     /* largest message by ll */
-#define HOST_LANES 32		       /* by way of host memory: pairs of blocks */
-#define HOST_SLOTS 4		       /* of a lane */
-#define HOST_LL_DATA ((size_t)2 << 10) /* largest message by ll there */
+#define GPU_SCHEDULE_ROOM ((uint64_t)32 << 20) /* in the mail, where schedules are asked for */
+#define LL_DATA ((size_t)64 << 10)	       /* largest message by ll */
+#define HOST_LANES 32			       /* by way of host memory: pairs of blocks */
+#define HOST_SLOTS 4			       /* of a lane */
+#define HOST_LL_DATA ((size_t)2 << 10)	       /* largest message by ll there */
 
 /* Where things lie in the mail; the same on every rank. */
 struct layout {

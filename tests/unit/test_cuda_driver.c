@@ -66,7 +66,7 @@ static void without_a_driver_no_memory_is_of_a_gpu(void **state)
 	}
 	assert_true(why && *why);
 	assert_false(gpu_memory(&here));
-	assert_int_equal(gpu_open(&g, &card, 0, 2), TAUT_OK);
+	assert_int_equal(gpu_open(&g, &card, 0, 2, false), TAUT_OK);
 	assert_null(g);
 	assert_int_equal(card.used, 0);
 	gpu_close(NULL);
