@@ -343,6 +343,10 @@ int main(int argc, char **argv)
 	gpus = gpu_load(&gpu);
 	if (!gpus)
 		return 77;
+	if (strcmp(how, "one") == 0 && n > gpus) {
+		printf("one thread has at most a rank for each of the %d GPUs: skipped\n", gpus);
+		return 77;
+	}
 	nccl_load(argv[1]);
 	if (strcmp(how, "each") != 0 && n <= gpus)
 		wrong += one_thread();

@@ -2,406 +2,29 @@
 /* A driver without GPUs: device memory is host memory, and kernels are those compiled for the processor, each block a
  * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_PEERS=N:
  * each N in a row address each other, and memory has handles for other processes; else neither. What it alone has
- * begins with fake_. */
+ * begins with fake_. Here: GPUs, contexts, memory and modules. */
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "cuda/kernels/emulate.h"
+#include "driver.h"
 
-#define API __attribute__((visibility("default")))
+enum { SMS = 4, ALLOCS = 4096 };
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the callers have their own */
-
-enum { THREADS_MOST = GPU_MAX_BLOCKS * GPU_SHORT_WARPS }; /* of a launch */
-enum { OK = 0, INVALID = 1, NO_HANDLE = 801, SMS = 4, DEPS = 16, ALLOCS = 4096 };
-
-/* --- kernels --- */
-struct copy {
-	uint64_t to, from;
-	size_t len;
-};
-
-union args {
-	struct copy copy;
-	struct gpu_direct_args direct;
-	struct gpu_bulk_args bulk;
-	struct gpu_host_args host;
-	struct gpu_schedule_args schedule;
-	struct gpu_messages_args messages;
-};
-
-struct kernel {
-	const char *name;
-	size_t args;
-	void (*copy)(const struct copy);
-	void (*direct)(const struct gpu_direct_args);
-	void (*bulk)(const struct gpu_bulk_args);
-	void (*host)(const struct gpu_host_args);
-	void (*schedule)(const struct gpu_schedule_args);
-	void (*messages)(const struct gpu_messages_args);
-};
-
-#define DIRECT(f) { #f, sizeof(struct gpu_direct_args), .direct = f },
-#define OF_KIND(kind)                                                                                                  \
-	GPU_FOR_DIRECT(DIRECT, kind){ "bulk_" #kind, sizeof(struct gpu_bulk_args), .bulk = bulk_##kind },              \
-		{ "host_" #kind, sizeof(struct gpu_host_args), .host = host_##kind },                                  \
-		{ "schedule_" #kind, sizeof(struct gpu_schedule_args), .schedule = schedule_##kind },
-#define OF_SUM_KIND(kind) GPU_FOR_DIRECT_SUMS(DIRECT, kind)
-static const struct kernel kernels[] = {
-	GPU_FOR_KINDS(OF_KIND) GPU_FOR_SUM_KINDS(OF_SUM_KIND)
-		DIRECT(ll_copy_GPU_U64){ "messages", sizeof(struct gpu_messages_args), .messages = messages },
-	{ "messages_short", sizeof(struct gpu_messages_args), .messages = messages_short }
-};
-
-static void copy_within(const struct copy c)
-{
-	memcpy((void *)(uintptr_t)c.to, (const void *)(uintptr_t)c.from, c.len);
-}
-static const struct kernel copies = { "copy", sizeof(struct copy), .copy = copy_within };
-
-static void call(const struct kernel *k, const union args *a)
-{
-	if (k->copy)
-		k->copy(a->copy);
-	else if (k->direct)
-		k->direct(a->direct);
-	else if (k->bulk)
-		k->bulk(a->bulk);
-	else if (k->host)
-		k->host(a->host);
-	else if (k->schedule)
-		k->schedule(a->schedule);
-	else
-		k->messages(a->messages);
-}
-
-/* --- streams: counts of what was queued and what is done --- */
-struct ctx {
-	int device;
-};
-static struct ctx contexts[16];
+/* --- devices and contexts --- */
+static struct ctx contexts[GPUS];
 static _Thread_local struct ctx *stack[16];
 static _Thread_local int depth;
 
-static struct ctx *current(void)
+struct ctx *current(void)
 {
 	return depth ? stack[depth - 1] : NULL;
 }
 
-struct stream {
-	struct stream *next;
-	struct ctx *ctx; /* NULL: the default stream of all */
-	uint64_t queued, done;
-	struct dep {
-		struct stream *of;
-		uint64_t count;
-	} dep[DEPS];
-	int ndeps;
-	struct graph *graph; /* being captured */
-};
-
-struct event {
-	struct dep at;
-	struct timespec when;
-};
-
-struct launch {
-	struct launch *next; /* of a graph */
-	const struct kernel *kernel;
-	unsigned blocks;
-	union args args;
-	struct stream *stream;
-	uint64_t number;
-	struct dep dep[DEPS];
-	int ndeps;
-};
-
-struct graph {
-	struct launch *first, **last;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
-static struct stream null_stream, *streams = &null_stream;
-
-/* 1 and 2 are names of the default stream. */
-static struct stream *stream_of(void *p)
-{
-	return (uintptr_t)p > 2 ? p : &null_stream;
-}
-
-struct block {
-	const struct launch *launch;
-	unsigned index;
-};
-
-static void *run_block(void *p)
-{
-	const struct block *b = p;
-
-	emulate_block(b->index, b->launch->blocks);
-	call(b->launch->kernel, &b->launch->args);
-	return NULL;
-}
-
-static void run_blocks(const struct launch *l)
-{
-	struct block b[THREADS_MOST];
-	pthread_t t[THREADS_MOST];
-
-	for (unsigned i = 0; i < l->blocks; i++) {
-		b[i] = (struct block){ l, i };
-		pthread_create(&t[i], NULL, run_block, &b[i]);
-	}
-	for (unsigned i = 0; i < l->blocks; i++)
-		pthread_join(t[i], NULL);
-}
-
-static void *run_launch(void *p)
-{
-	struct launch *l = p;
-
-	pthread_mutex_lock(&lock);
-	while (l->stream->done + 1 != l->number)
-		pthread_cond_wait(&change, &lock);
-	for (int i = 0; i < l->ndeps; i++)
-		while (l->dep[i].of->done < l->dep[i].count)
-			pthread_cond_wait(&change, &lock);
-	pthread_mutex_unlock(&lock);
-	run_blocks(l);
-	pthread_mutex_lock(&lock);
-	l->stream->done++;
-	pthread_cond_broadcast(&change);
-	pthread_mutex_unlock(&lock);
-	free(l);
-	return NULL;
-}
-
-static struct launch *copy_launch(const struct kernel *k, unsigned blocks, const void *args)
-{
-	struct launch *l = calloc(1, sizeof(*l));
-
-	l->kernel = k;
-	memcpy(&l->args, args, k->args);
-	l->blocks = k->messages ? l->args.messages.long_blocks + l->args.messages.nwarps : blocks;
-	return l;
-}
-
-static int queue(struct stream *s, struct launch *l)
-{
-	pthread_t t;
-
-	pthread_mutex_lock(&lock);
-	l->stream = s;
-	l->number = ++s->queued;
-	memcpy(l->dep, s->dep, sizeof(l->dep));
-	l->ndeps = s->ndeps;
-	s->ndeps = 0;
-	pthread_mutex_unlock(&lock);
-	if (pthread_create(&t, NULL, run_launch, l))
-		return INVALID;
-	pthread_detach(t);
-	return OK;
-}
-
-static int launch(const struct kernel *k, unsigned blocks, void *stream, void **params)
-{
-	struct stream *s = stream_of(stream);
-	struct launch *l = copy_launch(k, blocks, params[0]);
-
-	if (!s->graph)
-		return queue(s, l);
-	*s->graph->last = l;
-	s->graph->last = &l->next;
-	return OK;
-}
-
-static void wait_stream(struct stream *s)
-{
-	uint64_t want;
-
-	pthread_mutex_lock(&lock);
-	want = s->queued;
-	while (s->done < want)
-		pthread_cond_wait(&change, &lock);
-	pthread_mutex_unlock(&lock);
-}
-
-API int cuLaunchKernel(const struct kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-		       unsigned bz, unsigned shared, void *stream, void **params, void **extra)
-{
-	(void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
-	return launch(k, gx, stream, params);
-}
-
-/* As cuda.h has it. */
-struct launch_config {
-	unsigned grid[3], block[3], shared;
-	void *stream, *attributes;
-	unsigned nattributes;
-};
-
-API int cuLaunchKernelEx(const struct launch_config *c, const struct kernel *k, void **params, void **extra)
-{
-	(void)extra;
-	return launch(k, c->grid[0], c->stream, params);
-}
-
-API int cuStreamCreate(struct stream **out, unsigned flags)
-{
-	(void)flags;
-	*out = calloc(1, sizeof(**out));
-	pthread_mutex_lock(&lock);
-	(*out)->ctx = current();
-	(*out)->next = streams;
-	streams = *out;
-	pthread_mutex_unlock(&lock);
-	return OK;
-}
-
-API int cuStreamDestroy_v2(struct stream *s)
-{
-	wait_stream(s); /* kept: events may name it */
-	return OK;
-}
-
-API int cuStreamSynchronize(void *stream)
-{
-	wait_stream(stream_of(stream));
-	return OK;
-}
-
-static void wait_ctx(const struct ctx *ctx)
-{
-	for (struct stream *s = streams; s; s = s->next)
-		if (!s->ctx || s->ctx == ctx)
-			wait_stream(s);
-}
-
-API int cuCtxSynchronize(void)
-{
-	wait_ctx(current());
-	return OK;
-}
-
-API int cuEventCreate(struct event **out, unsigned flags)
-{
-	(void)flags;
-	*out = calloc(1, sizeof(**out));
-	return OK;
-}
-
-API int cuEventDestroy_v2(struct event *e)
-{
-	free(e);
-	return OK;
-}
-
-API int cuEventRecord(struct event *e, void *stream)
-{
-	struct stream *s = stream_of(stream);
-
-	pthread_mutex_lock(&lock);
-	e->at = (struct dep){ s, s->queued };
-	clock_gettime(CLOCK_MONOTONIC, &e->when);
-	pthread_mutex_unlock(&lock);
-	return OK;
-}
-
-API int cuEventElapsedTime(float *ms, struct event *from, struct event *to)
-{
-	*ms = (float)(to->when.tv_sec - from->when.tv_sec) * 1e3f +
-	      (float)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6f;
-	return OK;
-}
-
-API int cuStreamWaitEvent(void *stream, struct event *e, unsigned flags)
-{
-	struct stream *s = stream_of(stream);
-
-	(void)flags;
-	pthread_mutex_lock(&lock);
-	if (e->at.of && s->ndeps < DEPS && !s->graph)
-		s->dep[s->ndeps++] = e->at;
-	pthread_mutex_unlock(&lock);
-	return OK;
-}
-
-/* --- graphs: the launches in their order --- */
-API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void *graph, void *deps, void *n)
-{
-	struct graph *g = stream_of(stream)->graph;
-
-	(void)graph, (void)deps, (void)n;
-	*status = g != NULL;
-	*id = (uint64_t)(uintptr_t)g;
-	return OK;
-}
-
-API int cuThreadExchangeStreamCaptureMode(int *mode)
-{
-	(void)mode;
-	return OK;
-}
-
-API int cuStreamBeginCapture_v2(void *stream, int mode)
-{
-	struct graph *g = calloc(1, sizeof(*g));
-
-	(void)mode;
-	g->last = &g->first;
-	stream_of(stream)->graph = g;
-	return OK;
-}
-
-API int cuStreamEndCapture(void *stream, struct graph **out)
-{
-	*out = stream_of(stream)->graph;
-	stream_of(stream)->graph = NULL;
-	return OK;
-}
-
-API int cuGraphInstantiateWithFlags(struct graph **out, struct graph *g, unsigned long long flags)
-{
-	(void)flags;
-	*out = g;
-	return OK;
-}
-
-API int cuGraphLaunch(struct graph *g, void *stream)
-{
-	for (const struct launch *l = g->first; l; l = l->next)
-		queue(stream_of(stream), copy_launch(l->kernel, l->blocks, &l->args));
-	return OK;
-}
-
-API int cuGraphDestroy(struct graph *g)
-{
-	(void)g; /* the launches are those of what was made from it */
-	return OK;
-}
-
-API int cuGraphExecDestroy(struct graph *g)
-{
-	while (g->first) {
-		struct launch *l = g->first;
-
-		g->first = l->next;
-		free(l);
-	}
-	free(g);
-	return OK;
-}
-
-/* --- devices and contexts --- */
 /* How many address each other; 0: none. */
 static int peers(void)
 {
@@ -425,7 +48,7 @@ static int count_of_gpus(void)
 API int cuInit(unsigned flags)
 {
 	(void)flags;
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < GPUS; i++)
 		contexts[i].device = i;
 	return OK;
 }
@@ -501,7 +124,7 @@ API int cuCtxSetCurrent(struct ctx *ctx)
 
 API int cuCtxGetCurrent(struct ctx **out)
 {
-	*out = depth ? stack[depth - 1] : NULL;
+	*out = current();
 	return OK;
 }
 
@@ -720,18 +343,12 @@ API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t len, void *stream)
 	return OK;
 }
 
-API int cuStreamQuery(void *stream)
-{
-	wait_stream(stream_of(stream)); /* of taut's own, which has no kernels */
-	return OK;
-}
-
 API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *stream)
 {
 	struct copy c = { to, from, len };
 	void *params[] = { &c };
 
-	return launch(&copies, 1, stream, params);
+	return launch(copy_kernel, 1, stream, params);
 }
 
 /* --- memory of other processes --- */
@@ -868,13 +485,8 @@ API int cuModuleUnload(void *module)
 API int cuModuleGetFunction(const struct kernel **out, void *module, const char *name)
 {
 	(void)module;
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
-		if (strcmp(kernels[i].name, name))
-			continue;
-		*out = &kernels[i];
-		return OK;
-	}
-	return 500;
+	*out = kernel_named(name);
+	return *out ? OK : 500;
 }
 
 API int cuFuncLoad(const struct kernel *k)
