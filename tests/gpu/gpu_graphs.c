@@ -246,21 +246,43 @@ static void chain(void)
 }
 
 /* --- streams --- */
-/* The calls of a communicator go by the order in which they are made, whatever their streams. */
+/* The calls of a communicator go by the order in which they are made, whatever their streams: in a graph too. */
+static void calls_in_turn(const struct call *c)
+{
+	void *streams[] = { a, b };
+
+	for (int k = 0; k < 6; k++)
+		launch(&c[k % 2], streams[rnd(2)]);
+}
+
+static void *graph_in_turn(const struct call *c)
+{
+	gpu_must(gpu.begin_capture(a, 0), "cuStreamBeginCapture");
+	follow(b, a);
+	calls_in_turn(c);
+	follow(a, b);
+	return finish(a);
+}
+
 static void streams_in_turn(int rounds)
 {
 	struct call c[] = { make_call(SUM, 100001, comm), make_call(RING, 9001, comm) };
-	void *streams[] = { a, b };
 
-	for (unsigned i = 0; i < (unsigned)rounds; i++) {
+	for (unsigned i = 0; i < 2 * (unsigned)rounds; i++) {
+		void *exec = i % 2 ? graph_in_turn(c) : NULL;
+
 		for (int k = 0; k < 2; k++)
 			give(&c[k], i + (unsigned)k);
-		for (int k = 0; k < 6; k++)
-			launch(&c[k % 2], streams[rnd(2)]);
+		if (exec)
+			replay(exec, a);
+		else
+			calls_in_turn(c);
 		done(a);
 		done(b);
 		for (int k = 0; k < 2; k++)
-			look(&c[k], i + (unsigned)k, "two streams in turn");
+			look(&c[k], i + (unsigned)k, exec ? "two streams of a graph in turn" : "two streams in turn");
+		if (exec)
+			gpu_must(gpu.destroy_exec(exec), "cuGraphExecDestroy");
 	}
 	free_call(&c[0]);
 	free_call(&c[1]);
