@@ -79,7 +79,7 @@ static enum taut_status alloc_device(struct gpu *g)
 	enum taut_status st = alloc_zeroed(&g->mail, g, g->mail_bytes, "GPU memory for messages");
 
 	if (!st)
-		st = alloc_zeroed(&g->epochs, g, (GPU_MAX_BLOCKS + 1) * sizeof(uint32_t), "GPU memory for counters");
+		st = alloc_zeroed(&g->epochs, g, GPU_EPOCHS * sizeof(uint32_t), "GPU memory for counters");
 	if (!st)
 		st = alloc_zeroed(&g->maps, g, (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t),
 				  "GPU memory for addresses");
@@ -368,7 +368,7 @@ size_t gpu_bytes(const struct gpu *g)
 	if (!g->epochs)
 		return 0;
 	return (g->mail ? g->mail_bytes : 0) + gpu_schedules_bytes(g) +
-	       (GPU_MAX_BLOCKS + GPU_MAX_PLACES) * sizeof(uint32_t) +
+	       (GPU_EPOCHS + GPU_MAX_PLACES) * sizeof(uint32_t) +
 	       (size_t)g->nranks * GPU_MAX_PLACES * sizeof(uint64_t) + counters_bytes(g);
 }
 
@@ -566,6 +566,7 @@ static void fill_bulk(struct gpu_bulk_args *a, struct gpu *g, const struct gpu_r
 	a->stage_bytes = STAGE_BYTES / 2 / grid.blocks / GPU_LINE * GPU_LINE;
 	a->push = g->at.push;
 	a->relays = grid.shared_bytes > 0;
+	a->core = grid.core;
 	a->push_slot = push_slot_for(g->nranks, grid.blocks, a->relays ? RELAY_SLOT_MOST : PUSH_SLOT_MOST);
 	if (may_share(g, op))
 		find_bulk_places(g, a);
@@ -678,7 +679,8 @@ static enum taut_status launch_messages(struct gpu *g, struct message *list, siz
 		at += messages_fill(&a, list + at, n - at);
 		m = messages_grid(&a, (unsigned)g->long_blocks);
 		st = gpu_module_launch(g->module, g->cu, a.nunits ? g->module->messages : g->module->messages_short,
-				       (struct gpu_grid){ m.blocks, m.threads, 0, g->alone }, &a, stream);
+				       (struct gpu_grid){ .blocks = m.blocks, .threads = m.threads, .early = g->alone },
+				       &a, stream);
 	}
 	return st;
 }

@@ -64,44 +64,58 @@ static bool is_bucket(size_t bytes)
 	return bytes >= (size_t)16 << 20 && bytes < (size_t)64 << 20;
 }
 
-/* By relay.cuh; 0: not. */
+/* By relay.cuh; 0: not. Of two ranks, sums that take the whole GPU are faster from registers. */
 static int relay_blocks(const struct gpu *g, const struct gpu_request *op, size_t bytes)
 {
 	bool sums = op->op == TAUT_SUM || op->op == TAUT_AVG, scatters = op->coll == COLL_REDUCE_SCATTER;
+	bool plain = !scatters && g->nranks == 2 && op->op == TAUT_SUM && !op->scaled;
 
 	if (!g->relays || g->nranks > GPU_RELAY_RANKS)
 		return 0;
 	if (op->coll == COLL_ALL_GATHER)
 		return RELAY_COPY_BLOCKS;
-	if ((op->coll == COLL_ALL_REDUCE || scatters) && sums)
-		return is_bucket(scatters ? bytes * (size_t)g->nranks : bytes) ? RELAY_BUCKET_BLOCKS : RELAY_SUM_BLOCKS;
-	return 0;
+	if ((op->coll != COLL_ALL_REDUCE && !scatters) || !sums)
+		return 0;
+	if (is_bucket(scatters ? bytes * (size_t)g->nranks : bytes))
+		return RELAY_BUCKET_BLOCKS;
+	return plain ? 0 : RELAY_SUM_BLOCKS;
 }
 
-/* At most half of what fits: two communicators may have such calls at once, and in another order on another GPU. */
+/* Half of what fits stays when peers are late: two communicators may have such calls at once, and in another order on
+ * another GPU. */
 static struct gpu_grid bulk_grid(const struct gpu *g, const struct gpu_request *op, size_t bytes)
 {
-	int most = relay_blocks(g, op, bytes);
-	bool relays = most;
+	int relays = relay_blocks(g, op, bytes), half = g->long_blocks;
+	struct gpu_grid grid = { .threads = 512 };
 
-	if (!most || most > g->long_blocks)
-		most = g->long_blocks;
-	return (struct gpu_grid){ clamp(bytes / (32 << 10), most), 512, relays ? GPU_RELAY_BYTES : 0,
-				  relays && g->alone };
+	if (relays) {
+		grid.blocks = grid.core = clamp(bytes / (32 << 10), relays < half ? relays : half);
+		grid.shared_bytes = GPU_RELAY_BYTES;
+		grid.early = g->alone;
+		return grid;
+	}
+	grid.blocks = clamp(bytes / (32 << 10), g->blocks);
+	grid.core = grid.blocks < (unsigned)half ? grid.blocks : (unsigned)half;
+	return grid;
 }
 
 struct gpu_grid gpu_grid_of(const struct gpu *g, enum gpu_kernel k, const struct gpu_request *op, size_t bytes)
 {
 	switch (k) {
 	case KERNEL_LL:
-		return (struct gpu_grid){ clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32),
-					  bytes <= 256 ? 32 : 256, 0, g->alone };
+		return (struct gpu_grid){ .blocks = clamp((bytes / 8 + 255) / 256, g->blocks < 32 ? g->blocks : 32),
+					  .threads = bytes <= 256 ? 32 : 256,
+					  .early = g->alone };
 	case KERNEL_LL128:
-		return (struct gpu_grid){ clamp(bytes / 120 / 32, g->blocks), 512, 0, g->alone };
+		return (struct gpu_grid){ .blocks = clamp(bytes / 120 / 32, g->blocks),
+					  .threads = 512,
+					  .early = g->alone };
 	case KERNEL_LL128_TWO:
-		return (struct gpu_grid){ clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks), 512, 0, g->alone };
+		return (struct gpu_grid){ .blocks = clamp(bytes / (size_t)g->nranks / 120 / 96, g->blocks),
+					  .threads = 512,
+					  .early = g->alone };
 	case KERNEL_HOST:
-		return (struct gpu_grid){ 2 * clamp(bytes / (16 << 10), host_lanes(g)), 512, 0, false };
+		return (struct gpu_grid){ .blocks = 2 * clamp(bytes / (16 << 10), host_lanes(g)), .threads = 512 };
 	default:
 		return bulk_grid(g, op, bytes);
 	}

@@ -443,5 +443,5 @@ enum taut_status gpu_run_schedule(bool *done, struct gpu *g, const struct gpu_re
 	if (d->shape.to >= 0 && d->shape.to != g->rank)
 		a.value.divide = 0;
 	return gpu_module_launch(g->module, g->cu, g->module->f[KERNEL_SCHEDULE][a.value.kind],
-				 (struct gpu_grid){ cut.channels, THREADS, 0, false }, &a, stream);
+				 (struct gpu_grid){ .blocks = cut.channels, .threads = THREADS }, &a, stream);
 }

@@ -41,6 +41,7 @@ struct gpu_grid {
 	unsigned blocks, threads; /* threads: of a block */
 	unsigned shared_bytes;	  /* of a block */
 	bool early;		  /* small enough to be resident beside the kernel before */
+	unsigned core;		  /* as in gpu_bulk_args */
 };
 enum taut_status gpu_module_launch(const struct gpu_module *m, const struct cuda_driver *cu, struct cu_function *f,
 				   struct gpu_grid grid, void *args, void *stream);

@@ -63,7 +63,7 @@ static void (*const sums[GPU_KINDS][4])(const struct gpu_direct_args a) = { GPU_
 struct world {
 	int n;
 	unsigned char *mail[RANKS];
-	uint32_t epochs[RANKS][GPU_MAX_BLOCKS + 1], stop[RANKS], trouble[RANKS];
+	uint32_t epochs[RANKS][GPU_EPOCHS], stop[RANKS], trouble[RANKS];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
 	uint32_t ready[GPU_MAX_PLACES], unready[GPU_MAX_PLACES];
 	uint64_t marks[RANKS][1 + BLOCKS];
@@ -161,6 +161,8 @@ struct trial {
 	unsigned char *in[RANKS], *out[RANKS];
 	uint64_t scalar[RANKS];
 	bool relays;
+	unsigned core; /* blocks that stay */
+	bool late;     /* the last rank comes after the others' other blocks have left */
 };
 
 static void run_trial(struct world *w, const struct trial *t)
@@ -194,12 +196,20 @@ static void run_trial(struct world *w, const struct trial *t)
 			j->args.push = MAIL_PUSH;
 			j->args.push_slot = t->relays ? RELAY_SLOT : PUSH_SLOT;
 			j->args.relays = t->relays;
+			j->args.core = t->core;
 		}
 	}
-	for (int i = 0; i < w->n * BLOCKS; i++)
+	for (int i = 0; i < w->n * BLOCKS; i++) {
+		bool waits = t->late && w->n > 1 && i == (w->n - 1) * BLOCKS;
+
+		for (int k = 0; k < i && waits; k++)
+			if ((unsigned)k % BLOCKS >= t->core)
+				pthread_join(threads[k], NULL);
 		assert_int_equal(pthread_create(&threads[i], NULL, run_block, &jobs[i]), 0);
+	}
 	for (int i = 0; i < w->n * BLOCKS; i++)
-		pthread_join(threads[i], NULL);
+		if (!t->late || w->n == 1 || i >= (w->n - 1) * BLOCKS || (unsigned)i % BLOCKS < t->core)
+			pthread_join(threads[i], NULL);
 }
 
 /* --- what should come out --- */
@@ -325,7 +335,10 @@ static void every_collective_kind_and_form_gives_the_result_of_plain_loops(void 
 		struct world *w = world_create(n);
 
 		for (int i = 0; i < TRIALS; i++) {
-			struct trial t = { .form = (enum form)rnd(FORMS), .shape = shapes[rnd(8)], .relays = rnd(2) };
+			struct trial t = { .form = (enum form)rnd(FORMS),
+					   .shape = shapes[rnd(8)],
+					   .relays = rnd(2),
+					   .core = rnd(2) ? BLOCKS : 1 + rnd(BLOCKS) };
 			int kind = (int)rnd(GPU_KINDS);
 			size_t elem = taut_type_size(types[kind]), skew = rnd(2) ? 0 : elem * rnd(4);
 			bool in_place;
@@ -362,9 +375,33 @@ static void blocks_agree_on_a_buffer_that_becomes_ready(void **state)
 					   .shape = shapes[0],
 					   .value = { .kind = GPU_F32, .op = GPU_SUM },
 					   .bytes = 4096 * (1 + rnd(4)),
-					   .relays = rnd(2) };
+					   .relays = rnd(2),
+					   .core = BLOCKS };
 
 			check_trial(w, &t, 0, rnd(2));
+		}
+		world_free(w);
+	}
+}
+
+/* What the blocks that leave were to do, the others do. */
+static void a_late_rank_finds_core_blocks_alone(void **state)
+{
+	(void)state;
+	for (int n = 2; n <= RANKS; n++) {
+		struct world *w = world_create(n);
+
+		for (int i = 0; i < TRIALS / 10; i++) {
+			struct trial t = { .form = BULK + (int)rnd(3),
+					   .shape = shapes[rnd(8)],
+					   .value = { .kind = GPU_F32, .op = GPU_SUM },
+					   .bytes = 4 * (1 + rnd(5000)),
+					   .relays = rnd(2),
+					   .core = 1 + rnd(BLOCKS - 1),
+					   .late = rnd(2) };
+
+			t.value.op = t.shape.reduces ? GPU_SUM : GPU_COPY;
+			check_trial(w, &t, 0, false);
 		}
 		world_free(w);
 	}
@@ -419,6 +456,7 @@ static void a_kernel_that_waits_ends_when_told_to(void **state)
 		j.args.direct.bytes = 64;
 		j.args.maps = w->maps;
 		j.args.ready = w->ready;
+		j.args.core = BLOCKS;
 		run_block(&j);
 	}
 	world_free(w);
@@ -429,6 +467,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_collective_kind_and_form_gives_the_result_of_plain_loops),
 		cmocka_unit_test(blocks_agree_on_a_buffer_that_becomes_ready),
+		cmocka_unit_test(a_late_rank_finds_core_blocks_alone),
 		cmocka_unit_test(a_rank_that_calls_something_else_is_named),
 		cmocka_unit_test(a_kernel_that_waits_ends_when_told_to),
 	};

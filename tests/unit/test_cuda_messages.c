@@ -19,7 +19,7 @@ struct world {
 	char *mail[RANKS];
 	uint64_t *counters[RANKS];
 	struct gpu_odd odd[RANKS];
-	uint32_t stop, epochs[GPU_MAX_BLOCKS + 1], trouble, ready[GPU_MAX_PLACES];
+	uint32_t stop, epochs[GPU_EPOCHS], trouble, ready[GPU_MAX_PLACES];
 	uint64_t maps[RANKS * GPU_MAX_PLACES];
 };
 

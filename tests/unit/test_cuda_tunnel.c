@@ -26,7 +26,7 @@ struct rank {
 	unsigned char *mem;
 	struct tunnel *tunnel;
 	int out[THREADS * RANKS], in[THREADS * RANKS];
-	uint32_t epochs[GPU_MAX_BLOCKS + 1], stop, trouble;
+	uint32_t epochs[GPU_EPOCHS], stop, trouble;
 	uint64_t marks[1 + BLOCKS], *counters;
 	struct gpu_odd odd;
 	float *a, *b;

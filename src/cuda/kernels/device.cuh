@@ -16,6 +16,7 @@ struct alignas(16) vec16 {
 
 #ifdef GPU_EMULATE
 #include <sched.h>
+#include <time.h>
 
 #define DEVICE static inline
 #define SHARED static thread_local /* of the block */
@@ -105,9 +106,21 @@ DEVICE bool claim(uint64_t *p)
 {
 	return !__atomic_exchange_n(p, 1, __ATOMIC_RELAXED);
 }
+/* The first time in call @epoch, for one caller. */
+DEVICE bool claim_call(uint32_t *p, uint32_t epoch)
+{
+	return __atomic_exchange_n(p, epoch, __ATOMIC_RELAXED) != epoch;
+}
 DEVICE void count_up(uint64_t *p)
 {
 	__atomic_fetch_add(p, 1, __ATOMIC_RELAXED);
+}
+DEVICE uint64_t clock_ns()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 /* One access on the GPU. Here the second half, which may be the flag of all, is written last and read first. */
 DEVICE void store_flagged(void *p, vec16 v)
@@ -231,6 +244,17 @@ DEVICE void store_word_release(uint64_t *p, uint64_t v)
 DEVICE bool claim(uint64_t *p)
 {
 	return !atomicExch((unsigned long long *)p, 1ull);
+}
+DEVICE bool claim_call(uint32_t *p, uint32_t epoch)
+{
+	return atomicExch(p, epoch) != epoch;
+}
+DEVICE uint64_t clock_ns()
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0,%%globaltimer;" : "=l"(ns));
+	return ns;
 }
 DEVICE void count_up(uint64_t *p)
 {

@@ -8,6 +8,10 @@
  * that they share anyway: copy in, barrier, the same work, barrier, copy out. As all blocks of all ranks see the same
  * words, all decide alike, though a buffer may become ready while the call runs.
  *
+ * The work has as many shares as there are blocks. Each core block has one; the others take theirs once all ranks have
+ * met, or leave when that takes long, and then core blocks take these too, after their own. So two communicators may
+ * have calls at once that each fill the GPU, and in another order on another GPU: the core blocks of both fit.
+ *
  * Traffic over the links, two ranks, all-reduce of S bytes: S / 2 read and S / 2 written by each. */
 #include "cuda/kernels/call.cuh"
 #include "cuda/kernels/push.cuh"
@@ -15,6 +19,7 @@
 #include "cuda/kernels/value.cuh"
 
 #define THREADS (RELAY_WARPS * 32)
+#define PATIENCE_NS 100000 /* of blocks that are not of the core */
 
 /* --- posts: words of call, so that each can be told from those of the call before --- */
 enum {
@@ -38,16 +43,17 @@ struct shared_places {
 	char *out[GPU_MAX_RANKS];
 	uint64_t scalar[GPU_MAX_RANKS];
 	int good, direct, scaled, even; /* even: all buffers are aligned to 16 bytes */
+	int mine;			/* the share is this block's */
 };
 
-DEVICE uint64_t *post_of(const gpu_call &c, unsigned block, int at, int by)
+DEVICE uint64_t *post_of(const gpu_call &c, unsigned share, int at, int by)
 {
-	return (uint64_t *)(c.mail[at] + c.posts + ((uint64_t)block * GPU_MAX_RANKS + (uint64_t)by) * GPU_LINE);
+	return (uint64_t *)(c.mail[at] + c.posts + ((uint64_t)share * GPU_MAX_RANKS + (uint64_t)by) * GPU_LINE);
 }
 
-DEVICE uint64_t *post_at(const gpu_call &c, int at, int by)
+DEVICE bool is_core(const gpu_bulk_args &a)
 {
-	return post_of(c, block_index(), at, by);
+	return block_index() < a.core;
 }
 
 DEVICE uint32_t post_value(const gpu_bulk_args &a, int word)
@@ -97,6 +103,7 @@ DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 {
 	const gpu_call &c = a.direct.call;
 	unsigned n = (unsigned)c.nranks * POST_BARRIER;
+	uint64_t since = is_core(a) ? 0 : clock_ns();
 
 	for (unsigned x = thread_index(); x < n; x += thread_count()) {
 		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
@@ -104,7 +111,7 @@ DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 		uint32_t spins = 0;
 
 		while ((uint32_t)((v = load_word(at)) >> 32) != epoch) {
-			if (!keep_waiting(c, spins)) {
+			if (!keep_waiting(c, spins) || (!is_core(a) && clock_ns() - since > PATIENCE_NS)) {
 				s->good = 0;
 				return;
 			}
@@ -120,7 +127,7 @@ DEVICE char *find(const gpu_bulk_args &a, int p, const uint32_t *post, int first
 	return (char *)(base + ((uint64_t)post[first + 2] << 32 | post[first + 1]));
 }
 
-/* Finds the buffers of all ranks, once told. False: the call is over. */
+/* Finds the buffers of all ranks, once told. False: the call is over, or this block leaves. */
 DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 {
 	const gpu_call &c = a.direct.call;
@@ -160,8 +167,8 @@ DEVICE bool meet(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 	return s->good;
 }
 
-/* All ranks' blocks of this number have come to their barrier @k of the call. */
-DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, uint32_t k, shared_places *s)
+/* All ranks have come to barrier @k of the share in this call. */
+DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, unsigned share, uint32_t k, shared_places *s)
 {
 	const gpu_call &c = a.direct.call;
 	uint64_t mark = (uint64_t)epoch << 32 | k;
@@ -169,11 +176,12 @@ DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, uint32_t k, shared_p
 	block_sync();
 	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count())
 		if (p != c.rank)
-			store_word_release(post_at(c, p, c.rank) + POST_BARRIER, mark);
+			store_word_release(post_of(c, share, p, c.rank) + POST_BARRIER, mark);
 	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count()) {
 		uint32_t spins = 0;
 
-		while (p != c.rank && (int64_t)(load_word_acquire(post_at(c, c.rank, p) + POST_BARRIER) - mark) < 0) {
+		while (p != c.rank &&
+		       (int64_t)(load_word_acquire(post_of(c, share, c.rank, p) + POST_BARRIER) - mark) < 0) {
 			if (!keep_waiting(c, spins)) {
 				s->good = 0;
 				break;
@@ -184,11 +192,11 @@ DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, uint32_t k, shared_p
 	return s->good;
 }
 
-/* All blocks of all ranks have come to a barrier of the call. */
+/* All core blocks of all ranks have come to a barrier of the call. */
 DEVICE bool wait_for_blocks(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 {
 	const gpu_call &c = a.direct.call;
-	unsigned n = block_count() * (unsigned)c.nranks;
+	unsigned n = a.core * (unsigned)c.nranks;
 	uint64_t mark = (uint64_t)epoch << 32 | 1;
 
 	for (unsigned x = thread_index(); x < n; x += thread_count()) {
@@ -413,7 +421,8 @@ template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *
 }
 
 template <int K>
-DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, uint64_t bytes, uint64_t stride)
+DEVICE void work(const gpu_bulk_args &a, const shared_places *s, unsigned share, uint64_t at, uint64_t bytes,
+		 uint64_t stride)
 {
 	const gpu_direct_args &d = a.direct;
 	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
@@ -425,7 +434,7 @@ DEVICE void work(const gpu_bulk_args &a, const shared_places *s, uint64_t at, ui
 	/* Some blocks copy within the rank while others fill the links. */
 	for (unsigned k = 0; k < (unsigned)d.call.nranks; k++)
 		move<K>(a, s,
-			task_of(d, peer_after(d.call, (int)((block_index() + k) % (unsigned)d.call.nranks)), at, bytes,
+			task_of(d, peer_after(d.call, (int)((share + k) % (unsigned)d.call.nranks)), at, bytes,
 				stride));
 }
 
@@ -469,72 +478,116 @@ DEVICE void copy_out(const gpu_bulk_args &a, const char *from, uint64_t at, uint
 		copy_piece(d.out + (uint64_t)b * d.bytes + at, from + (uint64_t)b * stride, bytes, as_it_is());
 }
 
-template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, uint64_t at, uint64_t len)
+/* Core blocks alone. */
+template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, uint32_t epoch)
 {
 	const gpu_direct_args &d = a.direct;
 	int me = d.call.rank, in = blocks_of_in(d), out = blocks_of_out(d);
-	uint64_t slice = a.stage_bytes / (uint64_t)(in > out ? in : out) / GPU_LINE * GPU_LINE, n;
+	uint64_t slice = a.stage_bytes / (uint64_t)(in > out ? in : out) / GPU_LINE * GPU_LINE, n, at, len;
+	unsigned b = block_index();
 	uint32_t k = 0;
+
+	if (!is_core(a))
+		return;
+	cut(&at, &len, d.bytes, b, a.core);
 
 	/* What a peer has pushed before it knew better is here: from any of its blocks, as slots and pieces of the
 	 * stage do not lie alike. */
-	if (!barrier(a, epoch, ++k, s) || !wait_for_blocks(a, epoch, s))
+	if (!barrier(a, epoch, b, ++k, s) || !wait_for_blocks(a, epoch, s))
 		return;
 	for (uint64_t done = 0; done < len; done += n) {
 		n = len - done < slice ? len - done : slice;
 		if (sends(d.shape, me))
 			copy_in<K>(a, (char *)s->in[me], at + done, n, slice);
-		if (!barrier(a, epoch, ++k, s))
+		if (!barrier(a, epoch, b, ++k, s))
 			return;
-		work<K>(a, s, 0, n, slice);
-		if (!barrier(a, epoch, ++k, s))
+		work<K>(a, s, b, 0, n, slice);
+		if (!barrier(a, epoch, b, ++k, s))
 			return;
 		if (receives(d.shape, me))
 			copy_out(a, s->out[me], at + done, n, slice);
 	}
-	barrier(a, epoch, ++k, s);
+	barrier(a, epoch, b, ++k, s);
 }
 
-template <int K> DEVICE void push_all(const gpu_bulk_args &a, shared_places *s, const push &p)
+/* --- where the buffers are --- */
+/* @given: chunks that have been given before all had met. */
+template <int K> DEVICE void push_all(const gpu_bulk_args &a, shared_places *s, const push &p, uint64_t given)
 {
 	bool good = true;
 
 	if (p.gives)
-		good = push_give(a, p, 1);
+		good = push_give(a, p, given);
 	else if (p.takes)
 		good = push_take<K, unroll_of<K>::U>(a, s->out, p, s->scaled ? s->scalar : NULL);
 	if (!good)
 		s->good = 0;
 }
 
+/* True for one block of this rank; by all its threads. */
+DEVICE bool take_share(const gpu_bulk_args &a, uint32_t epoch, unsigned share, shared_places *s)
+{
+	block_sync(); /* who reads the last answer */
+	if (thread_index() == 0)
+		s->mine = claim_call(a.direct.call.epochs + GPU_EPOCH_TAKEN + share, epoch);
+	block_sync();
+	return s->mine;
+}
+
+template <int K>
+DEVICE void do_share(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, unsigned share, bool pushes,
+		     uint64_t given)
+{
+	uint64_t at, len;
+
+	if (pushes) {
+		push_all<K>(a, s, push_of(a, epoch, share), given);
+	} else {
+		cut(&at, &len, a.direct.bytes, share, block_count());
+		work<K>(a, s, share, at, len, a.direct.bytes);
+	}
+	let_next_start();
+	barrier(a, epoch, share, 1, s);
+}
+
+/* A core block's own share and those that are left, or that of another block if it is still there. */
+template <int K>
+DEVICE void do_shares(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, bool pushes, uint64_t given)
+{
+	unsigned share = block_index();
+
+	if (is_core(a)) {
+		do_share<K>(a, s, epoch, share, pushes, given);
+		share += a.core;
+	}
+	for (; share < block_count() && s->good; share += a.core) {
+		if (take_share(a, epoch, share, s))
+			do_share<K>(a, s, epoch, share, pushes, 0);
+		if (!is_core(a))
+			break;
+	}
+}
+
 template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 {
 	SHARED shared_places s;
-	const gpu_direct_args &d = a.direct;
-	uint32_t epoch = call_number(d.call);
-	push p = push_of(a, epoch);
-	uint64_t at, len;
+	uint32_t epoch = call_number(a.direct.call);
+	push p = push_of(a, epoch, block_index());
 	bool pushes = push_suits(a);
 
 	relay_begin(a);
 	if (block_index() == 0)
 		tell_posts(a, epoch);
-	if (pushes && p.gives && !is_past(p, 0))
+	if (pushes && is_core(a) && p.gives && !is_past(p, 0))
 		push_give_one(a, p, 0); /* needs no address */
-	cut(&at, &len, d.bytes, block_index(), block_count());
 	if (meet(a, epoch, &s)) {
-		if (!s.direct)
-			staged<K>(a, &s, epoch, at, len);
-		else if (s.even && pushes)
-			push_all<K>(a, &s, p);
-		else
-			work<K>(a, &s, at, len, d.bytes);
-		let_next_start();
 		if (s.direct)
-			barrier(a, epoch, 1, &s);
+			do_shares<K>(a, &s, epoch, pushes && s.even, 1);
+		else
+			staged<K>(a, &s, epoch);
 	}
-	note_all_begun(d.call, epoch);
-	call_end(d.call, epoch);
+	note_all_begun(a.direct.call, epoch);
+	call_end(a.direct.call, epoch);
 }
 
 #define KERNELS(kind)                                                                                                  \

@@ -20,7 +20,11 @@
 
 #define GPU_MAX_RANKS 64 /* that address each other */
 #define GPU_MAX_BLOCKS 128
-#define GPU_EPOCH_BEGUN GPU_MAX_BLOCKS /* in epochs[]: the call that has begun, for who looks */
+/* In epochs[], behind a word for each block: the call that has begun, for who looks; and for each share of a large call
+ * the last one in which it was taken. */
+#define GPU_EPOCH_BEGUN GPU_MAX_BLOCKS
+#define GPU_EPOCH_TAKEN (GPU_MAX_BLOCKS + 1)
+#define GPU_EPOCHS (GPU_EPOCH_TAKEN + GPU_MAX_BLOCKS)
 #define GPU_LINE 128
 /* Channels of push.cuh: half the warps. */
 #define GPU_PUSH_RANKS 8
@@ -60,7 +64,7 @@ struct gpu_value {
 struct gpu_call {
 	int rank, nranks;
 	uint32_t sig;			 /* of the call: the same on all ranks */
-	uint32_t *epochs;		 /* [GPU_MAX_BLOCKS + 1], of this rank */
+	uint32_t *epochs;		 /* [GPU_EPOCHS], of this rank */
 	uint32_t *stop;			 /* host memory: not 0 when kernels are to end */
 	uint32_t *trouble;		 /* host memory: 1 + rank whose call differs */
 	uint64_t acks, posts, ll, ll128; /* offsets in the mail */
@@ -101,6 +105,7 @@ struct gpu_bulk_args {
 	uint64_t push;	    /* offset: words of the channels, GPU_PUSH_BYTES */
 	uint32_t push_slot; /* bytes of a slot of a channel in the stage, a multiple of 512; 0: none */
 	uint32_t relays;    /* 1: the launch has GPU_RELAY_BYTES of shared memory for each block */
+	uint32_t core;	    /* blocks that stay, whenever the peers come; the others leave if it takes long */
 };
 
 /* By way of host memory: host.cu. */

@@ -42,9 +42,10 @@ DEVICE uint64_t round_up(uint64_t x, uint64_t to)
 	return (x + to - 1) / to * to;
 }
 
-DEVICE push push_of(const gpu_bulk_args &a, uint32_t epoch)
+/* Of share @share, which is a block's. */
+DEVICE push push_of(const gpu_bulk_args &a, uint32_t epoch, unsigned share)
 {
-	unsigned n = (unsigned)a.direct.call.nranks, warps = warp_count(), part = block_index() * warps + warp_index();
+	unsigned n = (unsigned)a.direct.call.nranks, warps = warp_count(), part = share * warps + warp_index();
 	push p = { epoch, part / 2, block_count() * warps / 2, a.direct.bytes, 0, false, false, 1 };
 
 	p.gives = p.channel < p.channels && !(part & 1);
@@ -64,8 +65,9 @@ DEVICE bool push_suits(const gpu_bulk_args &a)
 {
 	const gpu_direct_args &d = a.direct;
 
-	return a.push_slot && block_count() * warp_count() > 1 && d.shape.reduces && d.shape.from < 0 &&
-	       d.shape.to < 0 && d.value.op == GPU_SUM && !((uintptr_t)d.in & 15) &&
+	/* Both halves of a channel run at once, also where a block has one warp. */
+	return a.push_slot && block_count() * warp_count() > 1 && !(a.core * warp_count() & 1) && d.shape.reduces &&
+	       d.shape.from < 0 && d.shape.to < 0 && d.value.op == GPU_SUM && !((uintptr_t)d.in & 15) &&
 	       !(d.shape.scatters && (d.bytes & 15)) && (relays(a) || (!d.shape.scatters && !d.value.scaled));
 }
 
