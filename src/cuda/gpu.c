@@ -101,7 +101,9 @@ static enum taut_status alloc_host(struct gpu *g)
 		st = cuda_st(g->cu->host_alloc(&words, 4096, CU_HOST_PORTABLE | CU_HOST_MAPPED),
 			     "host memory that the GPU addresses");
 	if (!st)
-		st = cuda_st(g->cu->event_create(&g->event, CU_EVENT_NO_TIMING), "an event of taut's");
+		st = cuda_st(g->cu->event_create(&g->last[0].event, CU_EVENT_NO_TIMING), "an event of taut's");
+	if (!st)
+		st = cuda_st(g->cu->event_create(&g->last[1].event, CU_EVENT_NO_TIMING), "an event of taut's");
 	if (!st) {
 		memset(words, 0, 4096);
 		g->words = words;
@@ -427,8 +429,9 @@ void gpu_close(struct gpu *g)
 		g->cu->mem_free(g->marks);
 	if (g->words)
 		g->cu->host_free(g->words);
-	if (g->event)
-		g->cu->event_destroy(g->event);
+	for (int i = 0; i < 2; i++)
+		if (g->last[i].event)
+			g->cu->event_destroy(g->last[i].event);
 	if (g->own)
 		g->cu->stream_destroy(g->own);
 	g->cu->ctx_pop(&old);
@@ -513,25 +516,45 @@ static uint64_t capture_of(const struct gpu *g, void *stream)
 	return status == CU_CAPTURE_NONE ? 0 : id;
 }
 
+/* Unlike its handle no stream has had it before. Default streams are never destroyed. */
+static uint64_t id_of(const struct gpu *g, void *stream)
+{
+	uint64_t id = 0;
+
+	if ((uintptr_t)stream > CU_STREAM_PER_THREAD)
+		g->cu->stream_id(stream, &id);
+	return id;
+}
+
 /* The calls of a communicator run one after the other, whatever their streams: what a graph holds follows
  * the rest of that graph only. */
 static enum taut_status follow_last(struct gpu *g, void *stream)
 {
-	uint64_t capture = capture_of(g, stream);
+	uint64_t capture = capture_of(g, stream), id = id_of(g, stream);
+	struct last_call *last = &g->last[capture != 0];
+	bool follows = last->recorded && last->capture == capture && (stream != last->stream || id != last->id);
 	enum taut_status st = TAUT_OK;
 
 	__atomic_store_n(&g->calls, g->calls + 1, __ATOMIC_RELAXED);
 	if (capture)
 		__atomic_store_n(&g->graphs, true, __ATOMIC_RELAXED);
-	if (g->called && stream != g->last_stream && capture == g->last_capture) {
-		st = cuda_st(g->cu->event_record(g->event, g->last_stream), "the end of the last call");
-		if (!st)
-			st = cuda_st(g->cu->stream_wait_event(stream, g->event, 0), "waiting for the last call");
-	}
+	if (follows)
+		st = cuda_st(g->cu->stream_wait_event(stream, last->event, 0), "waiting for the last call");
+	last->stream = stream;
+	last->id = id;
+	last->capture = capture;
+	g->now = last;
 	g->called = true;
-	g->last_stream = stream;
-	g->last_capture = capture;
 	return st;
+}
+
+/* For the next call: it may be on another stream, when this one is destroyed. */
+static enum taut_status end_call(struct gpu *g, enum taut_status st)
+{
+	if (st)
+		return st;
+	g->now->recorded = true;
+	return cuda_st(g->cu->event_record(g->now->event, g->now->stream), "the end of a call");
 }
 
 /* May peers work on the buffers where they are? An all-to-all in place goes by way of the stage, on all ranks when on
@@ -552,7 +575,7 @@ static void find_bulk_places(struct gpu *g, struct gpu_bulk_args *a)
 {
 	const struct gpu_shape *s = &a->direct.shape;
 	size_t bytes = a->direct.bytes, all = bytes * (size_t)g->nranks;
-	bool captured = g->last_capture;
+	bool captured = g->now->capture;
 
 	a->in = share_find(g->share, a->direct.in, s->scatters ? all : bytes, captured);
 	a->out = share_find(g->share, a->direct.out, s->reduces || s->scatters || s->from >= 0 ? bytes : all, captured);
@@ -640,6 +663,7 @@ enum taut_status gpu_collective(struct gpu *g, const struct gpu_request *op, voi
 	st = follow_last(g, stream);
 	if (!st)
 		st = (g->nranks > 1 ? launch : launch_alone)(g, op, bytes, stream);
+	st = end_call(g, st);
 	g->cu->ctx_pop(&old);
 	if (g->tunnel)
 		tunnel_wake(g->tunnel);
@@ -693,7 +717,7 @@ static void find_places(const struct gpu *g, struct message *list, size_t n)
 
 		if (list[i].kind != GPU_FLOW_RECV || list[i].bytes < GPU_DIRECT_LEAST)
 			continue;
-		p = share_find(g->share, list[i].buf, list[i].bytes, g->last_capture);
+		p = share_find(g->share, list[i].buf, list[i].bytes, g->now->capture);
 		list[i].place = p.number ? GPU_PLACE(p.number, p.offset) : 0;
 	}
 }
@@ -710,6 +734,7 @@ enum taut_status gpu_messages(struct gpu *g, struct message *list, size_t n, voi
 	find_places(g, list, n);
 	if (!st)
 		st = launch_messages(g, list, n, stream);
+	st = end_call(g, st);
 	g->cu->ctx_pop(&old);
 	if (g->tunnel)
 		tunnel_wake(g->tunnel);

@@ -23,6 +23,15 @@ struct layout {
 	struct message_layout messages;
 };
 
+/* So that the next call can follow it. */
+struct last_call {
+	void *stream;
+	uint64_t id;	  /* of the stream */
+	uint64_t capture; /* 0: none */
+	struct cu_event *event;
+	bool recorded;
+};
+
 struct gpu {
 	const struct cuda_driver *cu;
 	const struct gpu_module *module;
@@ -45,17 +54,14 @@ struct gpu {
 	uint64_t peer[GPU_MAX_RANKS];	    /* each rank's mail as addressed here */
 	uint64_t mapped[GPU_MAX_RANKS];	    /* that in its GPU's memory; 0: not mapped */
 	bool opened[GPU_MAX_RANKS];
-	const int *island_of;	     /* by way of host memory or sockets: of each rank; NULL: there are none */
-	uint64_t near;		     /* bit r: rank r is of this rank's island */
-	struct schedules *schedules; /* NULL: none are run */
-	uint32_t *words;	     /* host memory: stop, trouble */
-	struct gpu_odd *odd;	     /* after them */
-	uint64_t calls;		     /* written by the calling thread */
-	bool called, graphs;	     /* graphs: a call was captured */
-	/* Of the last call. */
-	uint64_t last_capture; /* 0: none */
-	void *last_stream;
-	struct cu_event *event;
+	const int *island_of;		/* by way of host memory or sockets: of each rank; NULL: there are none */
+	uint64_t near;			/* bit r: rank r is of this rank's island */
+	struct schedules *schedules;	/* NULL: none are run */
+	uint32_t *words;		/* host memory: stop, trouble */
+	struct gpu_odd *odd;		/* after them */
+	uint64_t calls;			/* written by the calling thread */
+	bool called, graphs;		/* graphs: a call was captured */
+	struct last_call last[2], *now; /* on a stream; in a graph that is captured. now: that of the call at hand */
 };
 
 enum { WORD_STOP, WORD_TROUBLE, WORDS_ODD = 32, WORDS_LOOK = 64 };

@@ -14,8 +14,8 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the callers have their own */
 
-enum { OK = 0, INVALID = 1, NO_HANDLE = 801, UNJOINED = 904, ISOLATED = 905 };
-enum { GPUS = 16, TIPS = 32 };
+enum { OK = 0, INVALID = 1, BAD_HANDLE = 400, NO_HANDLE = 801, UNJOINED = 904, ISOLATED = 905 };
+enum { GPUS = 16, TIPS = 32, SMS = 4 };
 
 struct ctx {
 	int device;
@@ -46,6 +46,7 @@ union args {
 struct work {
 	const struct kernel *kernel; /* NULL: nothing */
 	unsigned blocks;
+	int device;
 	union args args;
 };
 extern const struct kernel *const copy_kernel;
@@ -71,6 +72,8 @@ struct stream {
 	uint64_t reach[GPUS]; /* the last of these graphs that works there too */
 	struct graph *graph;  /* being captured */
 	struct tips tips;
+	uint64_t id;
+	bool gone; /* destroyed */
 };
 
 /* A place in a stream, or in a graph that is being captured. */

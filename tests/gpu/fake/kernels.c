@@ -57,7 +57,7 @@ const struct kernel *kernel_named(const char *name)
 
 struct work work_of(const struct kernel *k, unsigned blocks, const void *args)
 {
-	struct work w = { .kernel = k, .blocks = blocks };
+	struct work w = { .kernel = k, .blocks = blocks, .device = current() ? current()->device : 0 };
 
 	memcpy(&w.args, args, k->args);
 	if (k->messages)
@@ -83,6 +83,34 @@ static void call(const struct kernel *k, const union args *a)
 		k->messages(a->messages);
 }
 
+/* A multiprocessor has room for one block of the kernel for large calls, whose calls fill the GPU. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	int used[GPUS];
+} room = { .lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER };
+
+static void take_room(const struct work *w)
+{
+	if (!w->kernel->bulk)
+		return;
+	pthread_mutex_lock(&room.lock);
+	while (room.used[w->device] == SMS)
+		pthread_cond_wait(&room.change, &room.lock);
+	room.used[w->device]++;
+	pthread_mutex_unlock(&room.lock);
+}
+
+static void give_room(const struct work *w)
+{
+	if (!w->kernel->bulk)
+		return;
+	pthread_mutex_lock(&room.lock);
+	room.used[w->device]--;
+	pthread_cond_broadcast(&room.change);
+	pthread_mutex_unlock(&room.lock);
+}
+
 struct block {
 	const struct work *work;
 	unsigned index;
@@ -94,6 +122,7 @@ static void *run_block(void *p)
 
 	emulate_block(b->index, b->work->blocks);
 	call(b->work->kernel, &b->work->args);
+	give_room(b->work);
 	return NULL;
 }
 
@@ -104,6 +133,7 @@ void work_run(const struct work *w)
 
 	for (unsigned i = 0; i < w->blocks; i++) {
 		b[i] = (struct block){ w, i };
+		take_room(w);
 		pthread_create(&t[i], NULL, run_block, &b[i]);
 	}
 	for (unsigned i = 0; i < w->blocks; i++)

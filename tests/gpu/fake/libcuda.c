@@ -13,7 +13,7 @@
 
 #include "driver.h"
 
-enum { SMS = 4, ALLOCS = 4096 };
+enum { ALLOCS = 4096 };
 
 /* --- devices and contexts --- */
 static struct ctx contexts[GPUS];

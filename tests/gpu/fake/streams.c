@@ -143,9 +143,12 @@ void wait_ctx(const struct ctx *ctx)
 
 API int cuStreamCreate(struct stream **out, unsigned flags)
 {
+	static uint64_t ids;
+
 	(void)flags;
 	*out = calloc(1, sizeof(**out));
 	pthread_mutex_lock(&lock);
+	(*out)->id = ++ids;
 	(*out)->ctx = current();
 	(*out)->next = streams;
 	streams = *out;
@@ -156,6 +159,13 @@ API int cuStreamCreate(struct stream **out, unsigned flags)
 API int cuStreamDestroy_v2(struct stream *s)
 {
 	wait_stream(s); /* kept: events may name it */
+	s->gone = true;
+	return OK;
+}
+
+API int cuStreamGetId(void *stream, uint64_t *id)
+{
+	*id = stream_of(stream)->id;
 	return OK;
 }
 
@@ -200,6 +210,8 @@ API int cuEventRecord(struct timed_event *e, void *stream)
 {
 	struct stream *s = stream_of(stream);
 
+	if (s->gone)
+		return BAD_HANDLE;
 	pthread_mutex_lock(&lock);
 	e->at = (struct event){ .of = s, .count = s->queued };
 	if (s->graph)
