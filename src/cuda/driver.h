@@ -54,7 +54,7 @@ enum {
 enum { CU_TYPE_DEVICE = 2 };
 enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };
 enum { CU_CAPTURE_NONE = 0 };
-enum { CU_STREAM_PER_THREAD = 2 }; /* the last of the names of default streams */
+enum { CU_STREAM_PER_THREAD = 2 }; /* each thread's default stream; names before it are of that of all */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
 enum { CU_REGISTER_PORTABLE = 1, CU_REGISTER_MAPPED = 2 };

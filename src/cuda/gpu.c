@@ -516,12 +516,13 @@ static uint64_t capture_of(const struct gpu *g, void *stream)
 	return status == CU_CAPTURE_NONE ? 0 : id;
 }
 
-/* Unlike its handle no stream has had it before. Default streams are never destroyed. */
+/* Unlike its handle no stream has had it before, and each thread's default stream has one of its own. The default
+ * stream of all is never destroyed. */
 static uint64_t id_of(const struct gpu *g, void *stream)
 {
 	uint64_t id = 0;
 
-	if ((uintptr_t)stream > CU_STREAM_PER_THREAD)
+	if ((uintptr_t)stream >= CU_STREAM_PER_THREAD)
 		g->cu->stream_id(stream, &id);
 	return id;
 }

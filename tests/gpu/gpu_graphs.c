@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and CUDA graphs: graphs that are replayed with other inputs, by turns, between eager calls; streams in turn;
- * default streams; two communicators at once; kernels and copies of the caller beside. All calls sum or gather
- * words of 32 bits; outputs are poisoned, and what is around them must stay. Rank r uses GPU r modulo their number.
- * Arguments: rounds, seed. Started by `taut run`, or alone. */
+ * default streams, of two threads too; two communicators at once; kernels and copies of the caller beside. All calls
+ * sum or gather words of 32 bits; outputs are poisoned, and what is around them must stay. Rank r uses GPU r modulo
+ * their number. Arguments: rounds, seed. Started by `taut run`, or alone. */
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "gpu_util.h"
@@ -12,7 +13,7 @@
 
 static struct gpu_functions gpu;
 static struct taut_comm *comm, *other; /* of the same ranks */
-static int rank, n, wrong;
+static int rank, n, device, wrong;
 static void *a, *b; /* streams */
 static unsigned seed;
 
@@ -354,6 +355,37 @@ static void default_streams(void)
 		}
 }
 
+/* A call of another thread on its own default stream, of which the handle is that of this thread's. */
+static void *launch_apart(void *call)
+{
+	void *own = (void *)(uintptr_t)2;
+
+	gpu_use(&gpu, device);
+	launch(call, own);
+	done(own);
+	return NULL;
+}
+
+static void streams_of_threads(int rounds)
+{
+	struct call c[] = { make_call(SUM, 1000003, comm), make_call(SUM, 3001, comm) };
+	void *own = (void *)(uintptr_t)2;
+	pthread_t thread;
+
+	for (unsigned i = 0; i < 4 * (unsigned)rounds; i++) {
+		for (int k = 0; k < 2; k++)
+			give(&c[k], i + (unsigned)k);
+		launch(&c[0], own);
+		gpu_must(pthread_create(&thread, NULL, launch_apart, &c[1]), "pthread_create");
+		pthread_join(thread, NULL);
+		done(own);
+		for (int k = 0; k < 2; k++)
+			look(&c[k], i + (unsigned)k, "default streams of two threads");
+	}
+	free_call(&c[0]);
+	free_call(&c[1]);
+}
+
 /* --- two communicators at once --- */
 static void two_communicators(int rounds)
 {
@@ -485,7 +517,8 @@ int main(int argc, char **argv)
 	seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
 	if (!gpus)
 		return 77;
-	gpu_use(&gpu, (local ? atoi(local) : 0) % gpus);
+	device = (local ? atoi(local) : 0) % gpus;
+	gpu_use(&gpu, device);
 	taut_must(taut_comm_create_env(&comm, NULL), "taut_comm_create_env");
 	taut_must(taut_comm_dup(&other, comm, NULL), "taut_comm_dup");
 	rank = taut_comm_rank(comm);
@@ -497,6 +530,7 @@ int main(int argc, char **argv)
 	chain();
 	streams_in_turn(rounds);
 	default_streams();
+	streams_of_threads(rounds);
 	beside_kernels_and_copies(rounds);
 	buffers_come_and_go(rounds);
 	two_communicators(rounds);

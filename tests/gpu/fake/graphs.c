@@ -84,11 +84,12 @@ int graph_join(struct stream *s, const struct event *e)
 
 API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void *graph, void *deps, void *n)
 {
+	const struct stream *s = stream_of(stream);
 	struct graph *g;
 
 	(void)graph, (void)deps, (void)n;
 	pthread_mutex_lock(&lock);
-	g = stream_of(stream)->graph;
+	g = s->graph;
 	*status = g != NULL;
 	*id = g ? g->id : 0;
 	pthread_mutex_unlock(&lock);
@@ -137,12 +138,13 @@ static bool is_joined(const struct graph *g)
 
 API int cuStreamEndCapture(void *stream, struct graph **out)
 {
+	struct stream *origin = stream_of(stream);
 	struct graph *g;
 	int result = INVALID;
 
 	pthread_mutex_lock(&lock);
-	g = stream_of(stream)->graph;
-	if (g && g->origin == stream_of(stream)) {
+	g = origin->graph;
+	if (g && g->origin == origin) {
 		result = is_joined(g) ? OK : UNJOINED;
 		for (struct stream *s = first_stream(); s; s = s->next)
 			if (s->graph == g)

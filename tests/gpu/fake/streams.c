@@ -10,10 +10,18 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct stream null_stream, *streams = &null_stream;
 
-/* 1 and 2 are names of the default stream. */
+static struct stream *make_stream(void);
+
+/* 1 is a name of the default stream, 2 of the calling thread's. */
 struct stream *stream_of(void *p)
 {
-	return (uintptr_t)p > 2 ? p : &null_stream;
+	static _Thread_local struct stream *own;
+
+	if ((uintptr_t)p != 2)
+		return (uintptr_t)p > 2 ? p : &null_stream;
+	if (!own)
+		own = make_stream();
+	return own;
 }
 
 struct stream *first_stream(void)
@@ -141,18 +149,24 @@ void wait_ctx(const struct ctx *ctx)
 	pthread_mutex_unlock(&lock);
 }
 
-API int cuStreamCreate(struct stream **out, unsigned flags)
+static struct stream *make_stream(void)
 {
 	static uint64_t ids;
+	struct stream *s = calloc(1, sizeof(*s));
 
-	(void)flags;
-	*out = calloc(1, sizeof(**out));
 	pthread_mutex_lock(&lock);
-	(*out)->id = ++ids;
-	(*out)->ctx = current();
-	(*out)->next = streams;
-	streams = *out;
+	s->id = ++ids;
+	s->ctx = current();
+	s->next = streams;
+	streams = s;
 	pthread_mutex_unlock(&lock);
+	return s;
+}
+
+API int cuStreamCreate(struct stream **out, unsigned flags)
+{
+	(void)flags;
+	*out = make_stream();
 	return OK;
 }
 
