@@ -511,7 +511,6 @@ template <int K> DEVICE void staged(const gpu_bulk_args &a, shared_places *s, ui
 }
 
 /* --- where the buffers are --- */
-/* @given: chunks that have been given before all had met. */
 template <int K> DEVICE void push_all(const gpu_bulk_args &a, shared_places *s, const push &p, uint64_t given)
 {
 	bool good = true;
@@ -534,6 +533,7 @@ DEVICE bool take_share(const gpu_bulk_args &a, uint32_t epoch, unsigned share, s
 	return s->mine;
 }
 
+/* @given: chunks that this block has given before all had met. */
 template <int K>
 DEVICE void do_share(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, unsigned share, bool pushes,
 		     uint64_t given)
@@ -550,19 +550,15 @@ DEVICE void do_share(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, u
 	barrier(a, epoch, share, 1, s);
 }
 
-/* A core block's own share and those that are left, or that of another block if it is still there. */
-template <int K>
-DEVICE void do_shares(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, bool pushes, uint64_t given)
+/* A core block's own share and those that are left; that of another block if it is still there. */
+template <int K> DEVICE void do_shares(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, bool pushes)
 {
-	unsigned share = block_index();
+#pragma unroll 1
+	for (unsigned share = block_index(); share < block_count() && s->good; share += a.core) {
+		bool own = share < a.core;
 
-	if (is_core(a)) {
-		do_share<K>(a, s, epoch, share, pushes, given);
-		share += a.core;
-	}
-	for (; share < block_count() && s->good; share += a.core) {
-		if (take_share(a, epoch, share, s))
-			do_share<K>(a, s, epoch, share, pushes, 0);
+		if (own || take_share(a, epoch, share, s))
+			do_share<K>(a, s, epoch, share, pushes, own);
 		if (!is_core(a))
 			break;
 	}
@@ -582,7 +578,7 @@ template <int K> DEVICE void bulk_run(const gpu_bulk_args &a)
 		push_give_one(a, p, 0); /* needs no address */
 	if (meet(a, epoch, &s)) {
 		if (s.direct)
-			do_shares<K>(a, &s, epoch, pushes && s.even, 1);
+			do_shares<K>(a, &s, epoch, pushes && s.even);
 		else
 			staged<K>(a, &s, epoch);
 	}
