@@ -112,7 +112,8 @@ foreach(file ${gpu_tests} ${CMAKE_SOURCE_DIR}/bench/gpu_peers.c)
 	target_link_libraries(${name} PRIVATE taut_all)
 endforeach()
 
-# The same here, with a driver that has no GPUs: kernels as threads. With FAKE_PEERS=2 pairs of GPUs address each other; else what
+# The same here, with a driver that has no GPUs: kernels as threads. With FAKE_PEERS=2 pairs of GPUs address each
+# other; else what
 # they exchange goes by way of host memory, or over sockets: with TAUT_SHM_DISABLE, and between machines, which two ranks
 # each take to be one. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...); RANKS 0: one process, without `taut run`.
 function(fake program name ranks arguments)
@@ -124,10 +125,14 @@ function(fake program name ranks arguments)
 		set(run taut run -n ${ranks} ${machines})
 	endif()
 	add_test(NAME gpu/${program}_${name} COMMAND ${run} $<TARGET_FILE:${program}> ${words})
-	set_tests_properties(gpu/${program}_${name} PROPERTIES LABELS gpu TIMEOUT ${long_timeout} ENVIRONMENT
+	set(labels gpu)
+	if("${program}_${name}" MATCHES "more|alone|tree|recursive|chain|_ring|each$|one$|graphs_(host|islands)|host$")
+		list(APPEND labels variant)
+	endif()
+	set_tests_properties(gpu/${program}_${name} PROPERTIES LABELS "${labels}" TIMEOUT ${long_timeout} ENVIRONMENT
 		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;${ARGN}")
 endfunction()
-if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
+if(TARGET taut_emulated AND TARGET taut AND (TAUT_CUDA STREQUAL "EMULATED" OR (TAUT_CUDA AND NVCC)))
 	file(GLOB fake_cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/gpu/fake/*.c)
 	add_library(fake_cuda SHARED ${fake_cuda})
 	target_link_libraries(fake_cuda PRIVATE taut_flags taut_emulated Threads::Threads)
@@ -148,6 +153,14 @@ if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
 	fake(gpu_messages near_machines 5 "24 3" FAKE_PEERS=2)
 	fake(gpu_collectives islands 4 "60 7 exact" FAKE_GPUS=4 FAKE_PEERS=2)
 	fake(gpu_messages islands 4 "24 3" FAKE_GPUS=4 FAKE_PEERS=2)
+	fake(gpu_collectives islands_asked 4 "40 2 exact" FAKE_GPUS=4 FAKE_PEERS=2 TAUT_ALGO=all_reduce:two_level)
+	set(sockets FAKE_GPUS=4 FAKE_PEERS=4 TAUT_P2P_LEVEL=PHB
+		TAUT_TOPO_FILE=${CMAKE_SOURCE_DIR}/tests/gpu/fake/two_sockets.xml)
+	fake(gpu_collectives two_sockets 4 "24 3 exact" ${sockets})
+	add_test(NAME gpu/islands_are_found COMMAND sh -c "\"$@\" 2>&1 | grep 'host memory between 2 sets that address each other'"
+		sh $<TARGET_FILE:taut> run -n 4 $<TARGET_FILE:gpu_collectives> 1 1 exact)
+	set_tests_properties(gpu/islands_are_found PROPERTIES LABELS gpu ENVIRONMENT
+		"${test_cache};LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>;${sockets};TAUT_LOG=info")
 	foreach(algo ring tree recursive_doubling recursive_halving chain)
 		fake(gpu_collectives ${algo} 4 "60 7 exact" TAUT_ALGO=${algo})
 	endforeach()
@@ -164,5 +177,6 @@ if(TARGET taut_emulated AND TARGET taut AND TAUT_CUDA AND NVCC)
 	fake(gpu_threads each 0 "${library} 4 12 each" FAKE_PEERS=2)
 	fake(gpu_threads each_islands 0 "${library} 4 12 each" FAKE_GPUS=4 FAKE_PEERS=2)
 	fake(gpu_failures host 0 "10" FAKE_GPUS=2)
+	fake(gpu_failures ring 0 "6" FAKE_GPUS=2 TAUT_ALGO=ring)
 	add_dependencies(gpu_failures fake_cuda)
 endif()

@@ -124,6 +124,7 @@ struct taut_comm {
 	struct tune *tune;
 	struct cost_filter *filter;
 	struct plan_entry **plans; /* by hash */
+	struct plan_asked *asked;  /* algorithms for GPUs */
 	const struct exec_plan *last_plan;
 	struct plan_memo {
 		const struct exec_plan *plan;

@@ -248,23 +248,29 @@ static const struct sched_algo *algo_of_islands(enum sched_coll coll)
 	}
 }
 
-/* NULL: what the kernels do by themselves. An all-to-all may be in place, on some ranks or on all: it takes an
- * algorithm that is right then. */
+/* May the call be done so? An all-to-all may be in place, on some ranks or on all. */
+static bool suits(const struct sched_algo *algo, const struct op *op)
+{
+	return algo && (op->coll != COLL_ALL_TO_ALL || algo->swaps);
+}
+
+/* NULL: what the kernels do by themselves. */
 static enum taut_status find_algo(const struct sched_algo **out, const struct op *op)
 {
 	const struct taut_comm *comm = op->comm;
-	enum taut_status st;
+	const struct sched_algo *algo = NULL;
+	enum taut_status st = TAUT_OK;
 
 	*out = NULL;
-	if (*comm->cfg.algo) {
-		st = plan_asked(out, op);
-		if (!st && *out && op->coll == COLL_ALL_TO_ALL && !(*out)->swaps)
-			*out = NULL;
-		return st;
+	if (*comm->cfg.algo)
+		st = plan_asked(&algo, op);
+	if (!algo && comm->nislands > 1 && (gpu_way(comm->gpu) == GPU_WAY_FAR || op_bytes(op) >= ISLANDS_LEAST)) {
+		algo = algo_of_islands(op->coll);
+		algo = cost_filter_allows(comm->filter, op->coll, algo) ? algo : NULL;
 	}
-	if (comm->nislands > 1 && (gpu_way(comm->gpu) == GPU_WAY_FAR || op_bytes(op) >= ISLANDS_LEAST))
-		*out = algo_of_islands(op->coll);
-	return TAUT_OK;
+	if (!st && suits(algo, op))
+		*out = algo;
+	return st;
 }
 
 static enum taut_status launch(struct op *op, void *stream)

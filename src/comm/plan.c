@@ -227,24 +227,64 @@ enum taut_status plan_get(const struct exec_plan **out, struct taut_comm *comm, 
 	return st;
 }
 
-enum taut_status plan_asked(const struct sched_algo **out, const struct op *op)
+/* --- what GPUs are asked for --- */
+struct plan_asked {
+	struct plan_asked *next;
+	struct plan_key key;
+	const struct sched_algo *algo;
+};
+
+/* Does @f leave what GPUs do by themselves? */
+static bool allows_own(const struct cost_filter *f, enum sched_coll coll)
 {
 	static const char *const own[] = { "mapped_one_shot", "mapped_two_shot", "one_shot", "two_shot" };
-	struct cost_filter *f = op->comm->filter;
-	const struct sched_algo *algo;
-	const struct exec_plan *p;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (cost_filter_allows(f, coll, sched_algo_find(own[i])))
+			return true;
+	return false;
+}
+
+/* Sets of GPUs are the machines of their schedules. */
+static enum taut_status ask(const struct sched_algo **out, const struct taut_comm *comm, const struct op *op,
+			    const struct plan_key *key)
+{
+	struct cost_query q = query_for(comm, op, key);
+	struct cost_choice choice;
+	enum taut_status st;
+
+	if (comm->nislands > 1) {
+		q.req.node_of = comm->island_of;
+		q.req.nnodes = comm->nislands;
+	}
+	st = cost_choose(&choice, &q);
+	if (!st)
+		*out = cost_filter_allows(comm->filter, op->coll, choice.algo) ? choice.algo : NULL;
+	return st;
+}
+
+enum taut_status plan_asked(const struct sched_algo **out, const struct op *op)
+{
+	struct taut_comm *comm = op->comm;
+	struct plan_key key = key_for(op, false);
+	struct plan_asked *a = comm->asked;
 	enum taut_status st;
 
 	*out = NULL;
-	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-		if (cost_filter_allows(f, op->coll, sched_algo_find(own[i])))
-			return TAUT_OK;
-	st = plan_get(&p, op->comm, op, false);
-	if (st)
-		return st;
-	algo = sched_algo_find(p->sched->algo);
-	if (cost_filter_allows(f, op->coll, algo)) /* else it was only a wish */
-		*out = algo;
+	if (allows_own(comm->filter, op->coll))
+		return TAUT_OK;
+	while (a && !same_key(&a->key, &key))
+		a = a->next;
+	if (a) {
+		*out = a->algo;
+		return TAUT_OK;
+	}
+	st = ask(out, comm, op, &key);
+	a = st ? NULL : mem_calloc(1, sizeof(*a));
+	if (!a)
+		return st; /* to be asked again */
+	*a = (struct plan_asked){ comm->asked, key, *out };
+	comm->asked = a;
 	return TAUT_OK;
 }
 
@@ -260,6 +300,12 @@ void plans_free(struct taut_comm *comm)
 		}
 	}
 	mem_free(comm->plans);
+	while (comm->asked) {
+		struct plan_asked *a = comm->asked;
+
+		comm->asked = a->next;
+		mem_free(a);
+	}
 }
 
 static double price_message(const struct op *op)
