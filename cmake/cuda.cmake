@@ -3,7 +3,8 @@
 # centres, PTX for later ones) that lies inside the library and is given to the driver at run time. No
 # part of the CUDA toolkit is needed then. Without nvcc the library is built without kernels and says so.
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin DOC "NVIDIA's compiler")
-option(TAUT_CUDA "compile the kernels for GPU memory (needs nvcc)" ON)
+set(TAUT_CUDA ON CACHE STRING
+	"compile the kernels for GPU memory: ON (needs nvcc), OFF, or EMULATED: for the tests' driver without GPUs alone")
 set(TAUT_CUDA_ARCHS "80;90;100" CACHE STRING "GPUs to compile kernels for; the last one as PTX too")
 
 set(kernel_names direct_ll direct_bulk host messages schedule)
@@ -13,7 +14,11 @@ set(kernels_list ${CMAKE_BINARY_DIR}/kernels_list.S)
 set(images)
 set(text "/* Made by cmake/cuda.cmake. */\n\t.section .rodata\n")
 set(table "")
-if(TAUT_CUDA AND NVCC)
+if(TAUT_CUDA STREQUAL "EMULATED")
+	string(APPEND text "emulated:\n\t.byte 0\n")
+	set(table "\t.quad emulated\n")
+	message(STATUS "GPU memory: for the driver without GPUs alone")
+elseif(TAUT_CUDA AND NVCC)
 	set(codes)
 	foreach(arch ${TAUT_CUDA_ARCHS})
 		list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})

@@ -85,6 +85,15 @@ static void open_side(struct side *s, int rank)
 	s->host = malloc(len);
 }
 
+static void close_side(struct side *s)
+{
+	gpu_use(&gpu, s->rank % gpus);
+	gpu_must(gpu.free((uint64_t)(uintptr_t)s->in), "cuMemFree");
+	gpu_must(gpu.free((uint64_t)(uintptr_t)(s->out - PAD)), "cuMemFree");
+	gpu_must(gpu.destroy_stream(s->stream), "cuStreamDestroy");
+	free(s->host);
+}
+
 /* --- one call --- */
 static size_t words_in(enum coll coll, size_t count)
 {
@@ -282,6 +291,10 @@ static int one_thread(void)
 	for (int r = 0; r < n; r++)
 		nccl_must(nccl.destroy(comms[r]), "ncclCommDestroy");
 	nccl_must(nccl.group_end(), "ncclGroupEnd");
+	for (int r = 0; r < n; r++) {
+		close_side(&s[r]);
+		gpu_must(gpu.destroy_event(event[r]), "cuEventDestroy");
+	}
 	return wrong;
 }
 
@@ -309,6 +322,7 @@ static void *run_thread(void *arg)
 		gpu.destroy_exec(exec);
 	}
 	nccl_must(nccl.destroy(s->comm), "ncclCommDestroy");
+	close_side(s);
 	return NULL;
 }
 

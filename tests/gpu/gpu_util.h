@@ -27,6 +27,7 @@
 	F(destroy_stream, "cuStreamDestroy_v2", (void *stream))                                                        \
 	F(sync, "cuStreamSynchronize", (void *stream))                                                                 \
 	F(event, "cuEventCreate", (void **out, unsigned flags))                                                        \
+	F(destroy_event, "cuEventDestroy_v2", (void *event))                                                           \
 	F(record, "cuEventRecord", (void *event, void *stream))                                                        \
 	F(elapsed, "cuEventElapsedTime", (float *ms, void *from, void *to))                                            \
 	F(wait, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))                                      \
