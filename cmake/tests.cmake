@@ -113,9 +113,9 @@ foreach(file ${gpu_tests} ${CMAKE_SOURCE_DIR}/bench/gpu_peers.c)
 endforeach()
 
 # The same here, with a driver that has no GPUs: kernels as threads. With FAKE_PEERS=2 pairs of GPUs address each
-# other; else what
-# they exchange goes by way of host memory, or over sockets: with TAUT_SHM_DISABLE, and between machines, which two ranks
-# each take to be one. fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...); RANKS 0: one process, without `taut run`.
+# other; else what they exchange goes by way of host memory, or over sockets: with TAUT_SHM_DISABLE, and between
+# machines, which two ranks each take to be one.
+# fake(PROGRAM NAME RANKS "ARGUMENTS" SETTINGS...); RANKS 0: one process, without `taut run`.
 function(fake program name ranks arguments)
 	separate_arguments(words UNIX_COMMAND "${arguments}")
 	if(name MATCHES "machines")
