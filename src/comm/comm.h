@@ -140,6 +140,7 @@ struct taut_comm {
 	size_t gpu_table_len;
 	int *island_of;		  /* sets of ranks whose GPUs address each other; NULL: none does */
 	int nislands;		  /* 0: as many as ranks, or no such sets */
+	bool islands_linked;	  /* by NVLink */
 	struct comm_watch *watch; /* NULL: no peers, or no GPU */
 	struct comm_gpu_memory *gpu_memory;
 
@@ -252,7 +253,8 @@ void comm_gpu_forget(struct taut_comm *comm, const void *p, size_t len);
 void comm_gpu_close(struct taut_comm *comm);
 
 /* --- gpu_islands.c --- */
-/* Maps what this rank's GPU can address and fills comm->island_of and nislands: collective, the same on all ranks. */
+/* Maps what this rank's GPU can address and fills comm->island_of and what follows: collective, the same on all ranks.
+ */
 enum taut_status comm_find_islands(struct taut_comm *comm, const struct gpu_card *cards);
 
 /* --- gpu_watch.c --- */

@@ -248,6 +248,14 @@ static const struct sched_algo *algo_of_islands(enum sched_coll coll)
 	}
 }
 
+/* What leaves a machine is dear. Within one, two levels by PCIe put as much on it as host memory does. */
+static bool goes_by_islands(const struct taut_comm *comm, size_t bytes)
+{
+	if (comm->nislands < 2)
+		return false;
+	return gpu_way(comm->gpu) == GPU_WAY_FAR || (comm->islands_linked && bytes >= ISLANDS_LEAST);
+}
+
 /* May the call be done so? An all-to-all may be in place, on some ranks or on all. */
 static bool suits(const struct sched_algo *algo, const struct op *op)
 {
@@ -264,7 +272,7 @@ static enum taut_status find_algo(const struct sched_algo **out, const struct op
 	*out = NULL;
 	if (*comm->cfg.algo)
 		st = plan_asked(&algo, op);
-	if (!algo && comm->nislands > 1 && (gpu_way(comm->gpu) == GPU_WAY_FAR || op_bytes(op) >= ISLANDS_LEAST)) {
+	if (!algo && goes_by_islands(comm, op_bytes(op))) {
 		algo = algo_of_islands(op->coll);
 		algo = cost_filter_allows(comm->filter, op->coll, algo) ? algo : NULL;
 	}

@@ -6,8 +6,23 @@
 #include "comm/comm.h"
 #include "cuda/gpu.h"
 
+/* What a rank finds: bit r for rank r. */
+struct found {
+	uint64_t reached, linked;
+};
+
+static uint64_t ranks_near(const struct taut_comm *comm)
+{
+	uint64_t near = 0;
+
+	for (int r = 0; r < comm->size; r++)
+		if (comm->node_of[r] == comm->node_of[comm->rank])
+			near |= (uint64_t)1 << r;
+	return near;
+}
+
 /* Which ranks of this machine the settings, or what the machine does well, let this one reach. */
-static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card *cards)
+static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card *cards, uint64_t linked)
 {
 	const char **others;
 	char why[320] = "";
@@ -18,7 +33,7 @@ static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card
 			 comm->name, comm->rank);
 		return 0;
 	}
-	if (!*comm->cfg.p2p_level && gpu_is_linked(comm->gpu, cards))
+	if (!*comm->cfg.p2p_level && linked == ranks_near(comm))
 		return UINT64_MAX;
 	others = mem_calloc((size_t)comm->size, sizeof(*others));
 	if (!others)
@@ -33,46 +48,59 @@ static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card
 	return ~refused;
 }
 
-static bool both_reach(const uint64_t *reach, int a, int b)
+static bool both_reach(const struct found *f, int a, int b)
 {
-	return a == b || ((reach[a] >> b & 1) && (reach[b] >> a & 1));
+	return a == b || ((f[a].reached >> b & 1) && (f[b].reached >> a & 1));
 }
 
 /* Island of each rank, numbered in the order of their first ranks; their number, 0 where it is not so that all of an
  * island reach each other. */
-static int number_islands(int *of, const uint64_t *reach, int n)
+static int number_islands(int *of, const struct found *found, int n)
 {
 	int islands = 0;
 
 	for (int r = 0; r < n; r++) {
 		int s = 0;
 
-		while (!both_reach(reach, r, s))
+		while (!both_reach(found, r, s))
 			s++;
 		of[r] = s < r ? of[s] : islands++;
 	}
 	for (int a = 0; a < n; a++)
 		for (int b = 0; b < a; b++)
-			if ((of[a] == of[b]) != both_reach(reach, a, b))
+			if ((of[a] == of[b]) != both_reach(found, a, b))
 				return 0;
 	return islands;
 }
 
+/* Are all of each island joined by NVLink? */
+static bool are_linked(const int *of, const struct found *found, int n)
+{
+	for (int a = 0; a < n; a++)
+		for (int b = 0; b < n; b++)
+			if (of[a] == of[b] && !(found[a].linked >> b & 1))
+				return false;
+	return true;
+}
+
 enum taut_status comm_find_islands(struct taut_comm *comm, const struct gpu_card *cards)
 {
-	uint64_t mine, *reach = mem_calloc((size_t)comm->size, sizeof(*reach));
+	struct found mine = { .linked = gpu_linked(comm->gpu, cards) };
+	struct found *found = mem_calloc((size_t)comm->size, sizeof(*found));
 	enum taut_status st;
 
 	comm->island_of = mem_calloc((size_t)comm->size, sizeof(*comm->island_of));
-	if (!reach || !comm->island_of) {
-		mem_free(reach);
+	if (!found || !comm->island_of) {
+		mem_free(found);
 		return fail(TAUT_ERR_NOMEM, "the GPUs of %d ranks", comm->size);
 	}
-	mine = gpu_reach(comm->gpu, cards, find_allowed(comm, cards));
-	st = boot_all_gather(comm->boot, &mine, sizeof(mine), reach);
-	if (!st)
-		comm->nislands = number_islands(comm->island_of, reach, comm->size);
-	mem_free(reach);
+	mine.reached = gpu_reach(comm->gpu, cards, find_allowed(comm, cards, mine.linked));
+	st = boot_all_gather(comm->boot, &mine, sizeof(mine), found);
+	if (!st) {
+		comm->nislands = number_islands(comm->island_of, found, comm->size);
+		comm->islands_linked = are_linked(comm->island_of, found, comm->size);
+	}
+	mem_free(found);
 	/* Each rank by itself is none. */
 	if (comm->nislands == comm->size)
 		comm->nislands = 0;

@@ -262,13 +262,13 @@ static bool is_linked(const struct gpu *g, const char *a, const char *b)
 	return !g->cu->p2p_attribute(&atomics, CU_P2P_ATOMICS, from, to) && atomics;
 }
 
-bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards)
+uint64_t gpu_linked(const struct gpu *g, const struct gpu_card *cards)
 {
-	bool linked = true;
+	uint64_t linked = 0;
 
 	for (int r = 0; r < g->nranks; r++)
-		linked = linked &&
-			 (cards[r].node != cards[g->rank].node || is_linked(g, cards[g->rank].bus, cards[r].bus));
+		if (cards[r].node == cards[g->rank].node && is_linked(g, cards[g->rank].bus, cards[r].bus))
+			linked |= (uint64_t)1 << r;
 	return linked;
 }
 

@@ -55,8 +55,9 @@ bool gpu_memory(const void *p);
 enum taut_status gpu_open(struct gpu **out, struct gpu_card *card, int rank, int nranks, bool schedules);
 /* Do all ranks have a GPU? @cards: of all ranks. */
 enum taut_status gpu_check_cards(const struct gpu *g, const struct gpu_card *cards);
-/* Are this rank's GPU and all others of its machine the same, or joined by NVLink, as far as the driver knows? */
-bool gpu_is_linked(const struct gpu *g, const struct gpu_card *cards);
+/* Bit r: rank r is of this machine, and its GPU is this rank's or joined to it by NVLink, as far as the driver knows.
+ */
+uint64_t gpu_linked(const struct gpu *g, const struct gpu_card *cards);
 /* Maps the memory of the ranks of this machine that are @allowed (bit r: rank r): returns which could be, with a line
  * in the log for each other. */
 uint64_t gpu_reach(struct gpu *g, const struct gpu_card *cards, uint64_t allowed);
