@@ -5,6 +5,7 @@
 #ifndef TESTS_NCCL_API_H
 #define TESTS_NCCL_API_H
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,8 +22,9 @@
 
 #include "nccl.h"
 
-#define MOST 8	      /* ranks */
-#define PATIENCE_S 90 /* a process that takes longer hangs; many times the usual, sanitizers and all */
+#define MOST 8	       /* ranks */
+#define SETTLE_MS 1000 /* for threads that nobody waits for */
+#define PATIENCE_S 90  /* a process that takes longer hangs; many times the usual, sanitizers and all */
 
 /* --- what must hold: else the process ends with a message --- */
 static inline void api_must(bool holds, const char *what, const char *file, int line)
@@ -87,6 +89,43 @@ static inline void all_here(int size)
 		sched_yield();
 }
 
+/* Is the thread one of the library's? They have names; those of sanitizers have others. */
+static inline bool is_taut(const char *task)
+{
+	char path[64], name[32] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", task);
+	f = fopen(path, "re");
+	if (!f)
+		return false; /* . and .., and what has ended */
+	if (!fgets(name, sizeof(name), f))
+		name[0] = '\0';
+	fclose(f);
+	return !strncmp(name, "taut-", 5);
+}
+
+static inline int taut_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *t;
+	int n = 0;
+
+	must(tasks);
+	while ((t = readdir(tasks)))
+		n += is_taut(t->d_name);
+	closedir(tasks);
+	return n;
+}
+
+/* What an abort leaves to a thread of the library may still be under way: a process that ends then is taken for one
+ * that leaks. */
+static inline void settle(void)
+{
+	for (int ms = 0; ms < SETTLE_MS && taut_threads(); ms++)
+		usleep(1000);
+}
+
 static inline pid_t api_fork(process_fn fn, int i, void *arg)
 {
 	pid_t pid;
@@ -102,6 +141,7 @@ static inline pid_t api_fork(process_fn fn, int i, void *arg)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(PATIENCE_S);
 	fn(i, arg);
+	settle();
 	fflush(NULL);
 	exit(0); /* not _exit: leak checkers report there */
 }
