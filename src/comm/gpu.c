@@ -291,7 +291,6 @@ static enum taut_status launch(struct op *op, void *stream)
 				 .op = op->op,
 				 .root = op->root,
 				 .scaled = op->scaled };
-
 	enum taut_status st = find_algo(&r.algo, op);
 
 	memcpy(r.scalar, op->scalar, sizeof(r.scalar));

@@ -24,6 +24,7 @@ static uint64_t ranks_near(const struct taut_comm *comm)
 /* Which ranks of this machine the settings, or what the machine does well, let this one reach. */
 static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card *cards, uint64_t linked)
 {
+	uint64_t near = ranks_near(comm);
 	const char **others;
 	char why[320] = "";
 	uint64_t refused;
@@ -33,13 +34,13 @@ static uint64_t find_allowed(const struct taut_comm *comm, const struct gpu_card
 			 comm->name, comm->rank);
 		return 0;
 	}
-	if (!*comm->cfg.p2p_level && linked == ranks_near(comm))
+	if (!*comm->cfg.p2p_level && linked == near)
 		return UINT64_MAX;
 	others = mem_calloc((size_t)comm->size, sizeof(*others));
 	if (!others)
 		return UINT64_MAX;
 	for (int r = 0; r < comm->size; r++)
-		if (comm->node_of[r] == comm->node_of[comm->rank])
+		if (near >> r & 1)
 			others[r] = cards[r].bus;
 	refused = comm_p2p_refused(why, sizeof(why), &comm->cfg, cards[comm->rank].bus, others, comm->size);
 	mem_free(others);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cuda/gpu_state.h"
+#include "cuda/gpu_step.h"
 
 #define POOL_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES ((size_t)2 << 20)
@@ -15,7 +16,6 @@
 #define CHANNEL_LEAST ((size_t)16 << 10) /* bytes of a block that a channel is worth */
 #define THREADS 512
 
-_Static_assert((int)GPU_BUF_IN == BUF_IN && (int)GPU_BUF_OUT == BUF_OUT && (int)GPU_BUF_SCRATCH == BUF_SCRATCH, "");
 _Static_assert(sizeof(struct gpu_schedule_args) <= 4096, "what a launch can take");
 
 /* One that is kept. */
@@ -276,16 +276,7 @@ static enum taut_status write_plan(struct plan *p, const struct gpu *g, const st
 	p->nsteps = s->nsteps;
 	p->per_block = (uint32_t)s->per_block;
 	for (uint32_t i = 0; i < s->nsteps; i++) {
-		const struct sched_step *t = &s->steps[i];
-		struct gpu_step step = { .src = t->src.buf,
-					 .dst = t->dst.buf,
-					 .nfrom = (uint8_t)t->nfrom,
-					 .nto = (uint8_t)t->nto,
-					 .from = t->from,
-					 .to = t->to,
-					 .src_chunk = t->src.chunk,
-					 .dst_chunk = t->dst.chunk,
-					 .nchunks = t->nchunks };
+		struct gpu_step step = gpu_step_of(&s->steps[i]);
 
 		memcpy(steps + i * sizeof(step), &step, sizeof(step));
 	}
@@ -312,18 +303,18 @@ static void add_need(struct need *n, const struct sched *s)
 /* The programs of all ranks, one after the other. */
 static enum taut_status find_need(struct need *n, const struct sched_algo *algo, struct sched_req req, int nranks)
 {
-	enum taut_status st = TAUT_OK;
 	struct sched *s;
 
 	*n = (struct need){ 0 };
-	for (req.rank = 0; req.rank < nranks && !st; req.rank++) {
-		st = sched_build(&s, algo, &req);
+	for (req.rank = 0; req.rank < nranks; req.rank++) {
+		enum taut_status st = sched_build(&s, algo, &req);
+
 		if (st)
 			return st;
 		add_need(n, s);
 		sched_free(s);
 	}
-	return st;
+	return TAUT_OK;
 }
 
 static enum taut_status plan_init(struct plan *p, struct gpu *g)

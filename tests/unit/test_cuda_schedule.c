@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "cuda/gpu_step.h"
 #include "cuda/kernels/emulate.h"
 #include "cuda_play.h"
 #include "cuda_values.h"
@@ -247,18 +248,8 @@ static void copy_program(struct call *c, int r)
 	c->steps[r] = zeros(s->nsteps * sizeof(struct gpu_step));
 	c->peers[r] = zeros(s->npeers);
 	for (uint32_t i = 0; i < s->nsteps; i++) {
-		const struct sched_step *t = &s->steps[i];
-
-		assert_int_equal(t->op, STEP_MSG);
-		c->steps[r][i] = (struct gpu_step){ .src = t->src.buf,
-						    .dst = t->dst.buf,
-						    .nfrom = (uint8_t)t->nfrom,
-						    .nto = (uint8_t)t->nto,
-						    .from = t->from,
-						    .to = t->to,
-						    .src_chunk = t->src.chunk,
-						    .dst_chunk = t->dst.chunk,
-						    .nchunks = t->nchunks };
+		assert_int_equal(s->steps[i].op, STEP_MSG);
+		c->steps[r][i] = gpu_step_of(&s->steps[i]);
 	}
 	for (uint32_t i = 0; i < s->npeers; i++)
 		c->peers[r][i] = (uint8_t)s->peers[i];
