@@ -516,13 +516,26 @@ static uint64_t capture_of(const struct gpu *g, void *stream)
 	return status == CU_CAPTURE_NONE ? 0 : id;
 }
 
-/* Unlike its handle no stream has had it before, and each thread's default stream has one of its own. The default
- * stream of all is never destroyed. */
-static uint64_t id_of(const struct gpu *g, void *stream)
+/* No other thread has or had it. */
+static uint64_t thread_number(void)
+{
+	static _Atomic uint64_t last;
+	static _Thread_local uint64_t mine;
+
+	if (!mine)
+		mine = ++last;
+	return mine;
+}
+
+/* What tells a stream from others of the same handle: those before it, which were destroyed, and the default streams of
+ * threads. The driver must not be asked while a stream is captured: that would spoil the capture. */
+static uint64_t id_of(const struct gpu *g, void *stream, bool captured)
 {
 	uint64_t id = 0;
 
-	if ((uintptr_t)stream >= CU_STREAM_PER_THREAD)
+	if ((uintptr_t)stream == CU_STREAM_PER_THREAD)
+		return thread_number();
+	if ((uintptr_t)stream > CU_STREAM_PER_THREAD && !captured)
 		g->cu->stream_id(stream, &id);
 	return id;
 }
@@ -531,7 +544,7 @@ static uint64_t id_of(const struct gpu *g, void *stream)
  * the rest of that graph only. */
 static enum taut_status follow_last(struct gpu *g, void *stream)
 {
-	uint64_t capture = capture_of(g, stream), id = id_of(g, stream);
+	uint64_t capture = capture_of(g, stream), id = id_of(g, stream, capture);
 	struct last_call *last = &g->last[capture != 0];
 	bool follows = last->recorded && last->capture == capture && (stream != last->stream || id != last->id);
 	enum taut_status st = TAUT_OK;

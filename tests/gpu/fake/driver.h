@@ -14,7 +14,8 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the callers have their own */
 
-enum { OK = 0, INVALID = 1, BAD_HANDLE = 400, NO_HANDLE = 801, UNJOINED = 904, ISOLATED = 905 };
+enum { OK = 0, INVALID = 1, BAD_HANDLE = 400, NO_HANDLE = 801 };
+enum { NOT_CAPTURED = 900, SPOILT = 901, UNJOINED = 904, ISOLATED = 905 };
 enum { GPUS = 16, TIPS = 32, SMS = 4 };
 
 struct ctx {
@@ -91,7 +92,8 @@ void wait_ctx(const struct ctx *ctx);
 struct stream *first_stream(void); /* with the lock */
 
 /* --- graphs.c; all but graph_play() with the lock --- */
-void graph_add(struct stream *s, const struct work *w); /* of s->graph */
+int graph_add(struct stream *s, const struct work *w); /* to s->graph */
+int graph_spoil(const struct stream *s);	       /* NOT_CAPTURED if it is captured: it was asked something */
 void graph_record(struct event *e, const struct stream *s);
 int graph_join(struct stream *s, const struct event *e);
 uint64_t graph_queue(struct graph *g, struct stream *s); /* as the last of @s; the number for graph_play() */

@@ -20,6 +20,7 @@ struct graph {
 	struct stream *origin;
 	struct node *first, **last; /* in the order of capture, which is one that is right */
 	uint64_t queued, done;	    /* plays */
+	bool spoilt;
 };
 
 /* --- capture --- */
@@ -38,10 +39,13 @@ static int add_tips(struct tips *t, const struct tips *more)
 	return OK;
 }
 
-void graph_add(struct stream *s, const struct work *w)
+int graph_add(struct stream *s, const struct work *w)
 {
-	struct node *n = calloc(1, sizeof(*n));
+	struct node *n;
 
+	if (s->graph->spoilt)
+		return SPOILT;
+	n = calloc(1, sizeof(*n));
 	n->graph = s->graph;
 	n->work = *w;
 	n->device = s->ctx ? s->ctx->device : current()->device;
@@ -51,6 +55,15 @@ void graph_add(struct stream *s, const struct work *w)
 	s->tips = (struct tips){ { n }, 1 };
 	*s->graph->last = n;
 	s->graph->last = &n->next;
+	return OK;
+}
+
+int graph_spoil(const struct stream *s)
+{
+	if (!s->graph)
+		return OK;
+	s->graph->spoilt = true;
+	return NOT_CAPTURED;
 }
 
 void graph_record(struct event *e, const struct stream *s)
@@ -145,7 +158,7 @@ API int cuStreamEndCapture(void *stream, struct graph **out)
 	pthread_mutex_lock(&lock);
 	g = origin->graph;
 	if (g && g->origin == origin) {
-		result = is_joined(g) ? OK : UNJOINED;
+		result = g->spoilt ? SPOILT : is_joined(g) ? OK : UNJOINED;
 		for (struct stream *s = first_stream(); s; s = s->next)
 			if (s->graph == g)
 				s->graph = NULL;

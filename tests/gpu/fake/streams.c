@@ -95,7 +95,7 @@ int launch(const struct kernel *k, unsigned blocks, void *stream, void **params)
 
 	pthread_mutex_lock(&lock);
 	if (s->graph)
-		graph_add(s, &i.work);
+		result = graph_add(s, &i.work);
 	else
 		result = queue(s, &i);
 	pthread_mutex_unlock(&lock);
@@ -177,22 +177,31 @@ API int cuStreamDestroy_v2(struct stream *s)
 	return OK;
 }
 
+static int spoil(const struct stream *s)
+{
+	int result;
+
+	pthread_mutex_lock(&lock);
+	result = graph_spoil(s);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 API int cuStreamGetId(void *stream, uint64_t *id)
 {
 	*id = stream_of(stream)->id;
-	return OK;
+	return spoil(stream_of(stream));
 }
 
 API int cuStreamSynchronize(void *stream)
 {
 	wait_stream(stream_of(stream));
-	return OK;
+	return spoil(stream_of(stream));
 }
 
 API int cuStreamQuery(void *stream)
 {
-	wait_stream(stream_of(stream)); /* of taut's own, which has no kernels */
-	return OK;
+	return cuStreamSynchronize(stream); /* of taut's own, which has no kernels */
 }
 
 API int cuCtxSynchronize(void)
