@@ -5,9 +5,9 @@
 #   git clone https://github.com/NVIDIA/nccl-tests && make -C nccl-tests CUDA_HOME=... NCCL_HOME=...
 # and with MPI=1 MPI_HOME=... for one process per GPU, which is left out otherwise. LIBRARY is taut's
 # libnccl.so.2 (default: build/libnccl.so.2). Every program runs once with every type, operation and root at a few sizes,
-# and with one type from small to large in one process, in threads, in CUDA graphs, blocking, several at a time, and in
-# processes. Wrong values are those that the programs count. The last line is "N passed, N failed, N wrong values, N s";
-# the exit status is 0 when nothing failed, 77 without GPUs.
+# and with one type from small to large blocking, several at a time in threads, in CUDA graphs, and in processes. Wrong
+# values are those that the programs count. The last line is "N passed, N failed, N wrong values, N s"; the exit status
+# is 0 when nothing failed, 77 without GPUs.
 set -u
 folder=${1:?usage: nccl_tests.sh FOLDER [LIBRARY [GPUS]]}
 library=$(realpath "${2:-build/libnccl.so.2}")
@@ -76,11 +76,9 @@ for program in "${programs[@]}"; do
 	*reduce*) every+=(-o all) ;; # other programs would do the same once for each
 	esac
 	try "$name, all types" "${preload[@]}" "$program" "${few[@]}" -g "$gpus" "${every[@]}"
-	try "$name, one process" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus"
-	try "$name, threads" "${preload[@]}" "$program" "${sizes[@]}" -t "$gpus" -g 1
-	try "$name, graphs" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -G 2
 	try "$name, blocking" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -z 1
-	try "$name, several at a time" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -m 4
+	try "$name, threads, several at a time" "${preload[@]}" "$program" "${sizes[@]}" -t "$gpus" -g 1 -m 4
+	try "$name, graphs" "${preload[@]}" "$program" "${sizes[@]}" -g "$gpus" -G 2
 	if ldd "$program" | grep -q libmpi; then
 		try "$name, processes" mpirun -np "$gpus" "${preload[@]}" "$program" "${sizes[@]}" -g 1
 		try "$name, processes, graphs" mpirun -np "$gpus" "${preload[@]}" "$program" "${sizes[@]}" -g 1 -G 2
