@@ -2,7 +2,8 @@
 /* Every collective on GPU memory against plain loops: types, operations, sizes of every kernel, odd
  * alignments, in place; outputs are poisoned before, and bytes around them and inputs must stay. Rank r uses GPU r
  * modulo their number. Arguments: calls, seed, and "each" for each collective with each type and operation first,
- * or "exact" for values of which no sum is rounded. Started by `taut run`, or alone. */
+ * "exact" for values of which no sum is rounded, or "lines" for calls with roots by ll128 alone. Started by `taut run`,
+ * or alone. */
 #include <stdbool.h>
 
 #include "exec/reduce.h"
@@ -71,6 +72,18 @@ static struct call draw(int n)
 	if (exact && c.op == TAUT_AVG && (n & (n - 1)))
 		c.op = TAUT_SUM;
 	return c;
+}
+
+/* From one rank or to one, where threads of some ranks wait that are otherwise among those that move lines. */
+static struct call draw_lines(int i, int n)
+{
+	static const int colls[] = { SCATTER, BROADCAST, GATHER, REDUCE };
+
+	return (struct call){ .coll = colls[i / n % 4],
+			      .type = TAUT_BFLOAT16,
+			      .op = TAUT_MAX,
+			      .count = 417461 - (size_t)i,
+			      .root = i % n };
 }
 
 static void fill_exact(unsigned char *p, size_t bytes, enum taut_type type, uint64_t x)
@@ -258,16 +271,20 @@ static void complain(const struct call *c, int rank, const char *what)
 
 static int compare(const struct area *out, const struct call *c, struct buffers *x, int rank)
 {
-	char text[96];
-	size_t i = 0;
+	size_t first = 0, last = out->len - 1, n = 0;
+	char text[128];
 
 	gpu_get(&gpu, x->host, out->at, out->len);
 	if (!memcmp(x->host, x->want, out->len))
 		return 0;
-	while (x->host[i] == x->want[i])
-		i++;
-	snprintf(text, sizeof(text), "wrong at byte %zu of %zu: %02x, wanted %02x", i, out->len, x->host[i],
-		 x->want[i]);
+	while (x->host[first] == x->want[first])
+		first++;
+	while (x->host[last] == x->want[last])
+		last--;
+	for (size_t i = first; i <= last; i++)
+		n += x->host[i] != x->want[i];
+	snprintf(text, sizeof(text), "%zu of %zu bytes are wrong, from %zu to %zu; the first is %02x, wanted %02x", n,
+		 out->len, first, last, x->host[first], x->want[first]);
 	complain(c, rank, text);
 	return 1;
 }
@@ -359,6 +376,7 @@ static unsigned char *alloc_padded(int n)
 int main(int argc, char **argv)
 {
 	int calls = argc > 1 ? atoi(argv[1]) : 300, gpus = gpu_load(&gpu), wrong = 0, rank, n;
+	bool lines;
 	struct taut_comm *comm;
 	struct buffers x;
 	const char *local = getenv("TAUT_LOCAL_RANK");
@@ -377,10 +395,11 @@ int main(int argc, char **argv)
 	x.host = malloc(MOST * (size_t)n);
 	x.want = malloc(MOST * (size_t)n);
 	exact = argc > 3 && !strcmp(argv[3], "exact");
+	lines = argc > 3 && !strcmp(argv[3], "lines");
 	if (argc > 3 && !strcmp(argv[3], "each"))
 		wrong = sweep(comm, &x, stream);
 	for (int i = 0; i < calls && wrong < 5; i++) {
-		struct call c = draw(n);
+		struct call c = lines ? draw_lines(i, n) : draw(n);
 
 		wrong += try(comm, &c, (unsigned)i * 64u, &x, stream);
 	}

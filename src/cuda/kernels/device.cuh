@@ -73,6 +73,17 @@ DEVICE void warp_sync()
 DEVICE void line_sync()
 {
 }
+/* One thread does, but both ways are to be tried. */
+DEVICE bool line_is_one()
+{
+	static thread_local unsigned asked;
+
+	return asked++ % 2;
+}
+DEVICE void fence()
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 DEVICE bool any_of_warp(bool x)
 {
 	return x;
@@ -205,10 +216,25 @@ DEVICE void warp_sync()
 {
 	__syncwarp();
 }
-/* The threads that hold a line together go on at once. */
+/* The threads that hold a line together. */
+DEVICE uint32_t line_mask()
+{
+	return 0xffu << (threadIdx.x & 24);
+}
 DEVICE void line_sync()
 {
-	__syncwarp(0xffu << (threadIdx.x & 24));
+	__syncwarp(line_mask());
+}
+/* Do they run as one, so that an access is one of the whole line? Threads of which one had to wait may run apart from
+ * then on, and no synchronization joins them again; so they did where ranks take turns on a GPU. */
+DEVICE bool line_is_one()
+{
+	return (__activemask() & line_mask()) == line_mask();
+}
+/* For all ranks. */
+DEVICE void fence()
+{
+	__threadfence_system();
 }
 DEVICE bool any_of_warp(bool x)
 {

@@ -3,7 +3,7 @@
  * carries its flag, so that one trip is all there is: no barrier, no fence.
  *
  *   ll     16 bytes: 4 data, 4 flag, 4 data, 4 flag. Any wire. Twice the bytes.
- *   ll128  a line: 120 data, 8 flag, written by 8 threads of a warp at once: needs a link that keeps
+ *   ll128  a line: 120 data, 8 flag, written and read by 8 threads of a warp at once: needs a link that keeps
  *          lines whole (NVLink does). 128 / 120 of the bytes.
  *
  * One shot: every rank sends its piece to every receiver and reduces what comes, in rank order: any
@@ -363,28 +363,40 @@ template <bool PLAIN> DEVICE void line_put(char *piece, uint64_t bytes, uint64_t
 	}
 }
 
-/* Of all threads of the line at once: else the flag may be there before the data. */
+/* The flag with the data where that is one access, else behind the data. */
 DEVICE void line_send(char *area, uint64_t line, int part, held h, uint64_t flag)
 {
-	line_sync();
+	char *to = area + line * GPU_LINE + part * 16;
+	bool one = line_is_one();
+
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
 		if (part + k == 7)
 			h.v[k].y = flag;
-		store_flagged(area + line * GPU_LINE + (part + k) * 16, h.v[k]);
+		if (one || part + k != 7)
+			store_flagged(to + k * 16, h.v[k]);
 	}
+	if (one)
+		return;
+	fence();
+	line_sync();
+	fence();
+	if (part + PARTS == 8)
+		store_flagged(to + (PARTS - 1) * 16, h.v[PARTS - 1]);
 }
 
-/* The flag is the last part's: loaded first where a thread holds the whole line, else at once with the data. */
+/* The flag is the last part's: loaded first where a thread holds the whole line, or where threads run apart, else at
+ * once with the data. */
 DEVICE bool line_load(held *h, const char *area, uint64_t line, int part, uint64_t flag)
 {
+	const char *from = area + line * GPU_LINE;
 	bool ready = true;
 
-	line_sync();
-
+	if (!line_is_one() && load_word_acquire((const uint64_t *)from + LINE_WORDS) != flag)
+		return false;
 #pragma unroll
 	for (int k = PARTS - 1; k >= 0; k--) {
-		h->v[k] = load_flagged(area + line * GPU_LINE + (part + k) * 16);
+		h->v[k] = load_flagged(from + (part + k) * 16);
 		if (part + k == 7)
 			ready = h->v[k].y == flag;
 	}
