@@ -305,17 +305,21 @@ template <int K> DEVICE uint64_t in8(const shared_places *s, int r, uint64_t at,
 	return s->scaled ? scaled_word<K>(w, s->scalar[r]) : w;
 }
 
-/* @U pieces of 16 bytes, @step apart. */
-template <int K, int OP, int U>
+/* @U pieces of 16 bytes, @step apart. WHOLE: all are there. */
+template <int K, int OP, int U, bool WHOLE>
 DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x, uint64_t step)
 {
 	const gpu_value &v = a.direct.value;
 	vec16 w[U];
 
+	auto is_there = [&](int u) { return WHOLE || x + u * step + 16 <= t.bytes; };
 	auto read = [&](int r) {
 #pragma unroll
-		for (int u = 0; u < U; u++)
-			w[u] = in16<K>(s, r, t.in_at + x + u * step);
+		for (int u = 0; u < U; u++) {
+			w[u] = {};
+			if (is_there(u))
+				w[u] = in16<K>(s, r, t.in_at + x + u * step);
+		}
 	};
 
 	if (t.nsrc == 1)
@@ -327,7 +331,8 @@ DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task
 
 #pragma unroll
 		for (int u = 0; u < U; u++)
-			*(vec16 *)(to + u * step) = w[u];
+			if (is_there(u))
+				*(vec16 *)(to + u * step) = w[u];
 	}
 }
 
@@ -369,15 +374,16 @@ DEVICE bool lies_well(const shared_places *s, const task &t)
 	return true;
 }
 
-template <int K, int OP, int U>
-DEVICE uint64_t move_all(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x)
+/* All whole pieces of 16 bytes: the last few are asked for at once too. */
+template <int K, int OP, int U> DEVICE void move_all(const gpu_bulk_args &a, const shared_places *s, const task &t)
 {
-	uint64_t step = (uint64_t)thread_count() * 16;
+	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
 
 #pragma unroll 1
 	for (; x + (U - 1) * step + 16 <= t.bytes; x += U * step)
-		move_some<K, OP, U>(a, s, t, x, step);
-	return x;
+		move_some<K, OP, U, true>(a, s, t, x, step);
+	if (U > 1 && x + 16 <= t.bytes)
+		move_some<K, OP, U, false>(a, s, t, x, step);
 }
 
 DEVICE bool may_relay(const gpu_bulk_args &a, const task &t)
@@ -401,8 +407,6 @@ template <int K> DEVICE void move_by_relay(const gpu_bulk_args &a, const shared_
 template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t)
 {
 	enum { U = unroll_of<K>::U };
-	bool sum = t.nsrc == 1 || a.direct.value.op == GPU_SUM;
-	uint64_t x = (uint64_t)thread_index() * 16;
 
 	if (!t.bytes || (t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at))
 		return;
@@ -410,32 +414,56 @@ template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *
 		move_words<K>(a, s, t, 0);
 		return;
 	}
-	if (may_relay(a, t)) {
+	if (may_relay(a, t))
 		move_by_relay<K>(a, s, t);
-	} else {
-		if (sum)
-			x = move_all<K, GPU_SUM, U>(a, s, t, x);
-		move_all<K, ANY, 1>(a, s, t, x);
-	}
+	else if (t.nsrc == 1 || a.direct.value.op == GPU_SUM)
+		move_all<K, GPU_SUM, U>(a, s, t);
+	else
+		move_all<K, ANY, 1>(a, s, t);
 	move_words<K>(a, s, t, t.bytes / 16 * 16);
 }
 
+/* Has every rank something else for each other rank? */
+DEVICE bool is_exchange(const gpu_shape &s)
+{
+	return s.scatters && !s.reduces && s.from < 0;
+}
+
+/* A piece that is this block's alone. */
 template <int K>
-DEVICE void work(const gpu_bulk_args &a, const shared_places *s, unsigned share, uint64_t at, uint64_t bytes,
+DEVICE void work(const gpu_bulk_args &a, const shared_places *s, unsigned block, uint64_t at, uint64_t bytes,
 		 uint64_t stride)
 {
 	const gpu_direct_args &d = a.direct;
-	bool each = d.shape.scatters && !d.shape.reduces && d.shape.from < 0;
 
-	if (!each) {
+	if (!is_exchange(d.shape)) {
 		move<K>(a, s, task_of(d, 0, at, bytes, stride));
 		return;
 	}
 	/* Some blocks copy within the rank while others fill the links. */
 	for (unsigned k = 0; k < (unsigned)d.call.nranks; k++)
 		move<K>(a, s,
-			task_of(d, peer_after(d.call, (int)((share + k) % (unsigned)d.call.nranks)), at, bytes,
+			task_of(d, peer_after(d.call, (int)((block + k) % (unsigned)d.call.nranks)), at, bytes,
 				stride));
+}
+
+/* Of exchanges some shares are what stays within the rank, and the links are filled by the others all the time. */
+template <int K> DEVICE void work_on_share(const gpu_bulk_args &a, const shared_places *s, unsigned share)
+{
+	const gpu_direct_args &d = a.direct;
+	unsigned own = is_exchange(d.shape) ? block_count() / 8 : 0, others = (unsigned)d.call.nranks - 1;
+	uint64_t at, len;
+
+	if (own && share < own) {
+		cut(&at, &len, d.bytes, share, own);
+		move<K>(a, s, task_of(d, d.call.rank, at, len, d.bytes));
+		return;
+	}
+	cut(&at, &len, d.bytes, share - own, block_count() - own);
+	if (!own)
+		work<K>(a, s, share, at, len, d.bytes);
+	for (unsigned k = 0; own && k < others; k++)
+		move<K>(a, s, task_of(d, peer_after(d.call, 1 + (int)((share + k) % others)), at, len, d.bytes));
 }
 
 /* --- by way of the stage --- */
@@ -538,14 +566,10 @@ template <int K>
 DEVICE void do_share(const gpu_bulk_args &a, shared_places *s, uint32_t epoch, unsigned share, bool pushes,
 		     uint64_t given)
 {
-	uint64_t at, len;
-
-	if (pushes) {
+	if (pushes)
 		push_all<K>(a, s, push_of(a, epoch, share), given);
-	} else {
-		cut(&at, &len, a.direct.bytes, share, block_count());
-		work<K>(a, s, share, at, len, a.direct.bytes);
-	}
+	else
+		work_on_share<K>(a, s, share);
 	let_next_start();
 	barrier(a, epoch, share, 1, s);
 }
