@@ -2,6 +2,7 @@
 /* Which kernel a collective takes, and how many blocks: what was measured best on two H200, docs/BENCHMARKS.md. */
 #include "cuda/gpu_state.h"
 
+#define LINES_MOST ((size_t)2 << 20) /* bytes of a piece, by ll128 in one shot */
 #define RELAY_COPY_BLOCKS 16
 #define RELAY_SUM_BLOCKS 64
 #define RELAY_BUCKET_BLOCKS 32
@@ -20,7 +21,7 @@ enum gpu_kernel gpu_choose(const struct gpu *g, const struct gpu_request *op, si
 
 		return share <= line_data ? KERNEL_LL128_TWO : KERNEL_BULK;
 	}
-	return bytes <= line_data && bytes <= (size_t)1 << 20 ? KERNEL_LL128 : KERNEL_BULK;
+	return bytes <= line_data && bytes <= LINES_MOST ? KERNEL_LL128 : KERNEL_BULK;
 }
 
 /* Is it a sum of whole aligned words for which there is a kernel? */

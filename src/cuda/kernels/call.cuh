@@ -18,6 +18,18 @@ DEVICE bool keep_waiting(const gpu_call &c, uint32_t &spins)
 	return !is_rare(++spins) || !load_host(c.stop);
 }
 
+/* Until @ready() on all threads of the warp, which then go on together: threads that leave a loop one by one may run
+ * apart from then on. False: the call is over. */
+template <typename F> DEVICE bool warp_wait(const gpu_call &c, const F &ready)
+{
+	uint32_t spins = 0;
+
+	while (any_of_warp(!ready()))
+		if (any_of_warp(!keep_waiting(c, spins)))
+			return false;
+	return true;
+}
+
 /* Rank @p has made another call: this rank's kernels end. */
 DEVICE void tell_trouble(const gpu_call &c, int p)
 {
@@ -70,9 +82,17 @@ DEVICE uint32_t call_number(const gpu_call &c)
  * hear of this rank otherwise. */
 DEVICE void call_begin(const gpu_call &c, uint32_t epoch)
 {
-	for (int p = (int)thread_index(); p < c.nranks && block_index() == 0; p += (int)thread_count())
-		if (p != c.rank && wait_room(c, p, epoch))
-			store_word((uint64_t *)begun_at(c, p, c.rank) + (epoch & 1), epoch);
+	for (int p = (int)thread_index(); block_index() == 0 && any_of_warp(p < c.nranks); p += (int)thread_count()) {
+		bool tells = p < c.nranks && p != c.rank;
+
+		warp_wait(c, [&] {
+			if (tells && has_room(c, p, epoch)) {
+				store_word((uint64_t *)begun_at(c, p, c.rank) + (epoch & 1), epoch);
+				tells = false;
+			}
+			return !tells;
+		});
+	}
 }
 
 /* Something has come from every peer to the first thread: all have begun the call. */

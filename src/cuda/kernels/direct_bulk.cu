@@ -105,18 +105,23 @@ DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 	unsigned n = (unsigned)c.nranks * POST_BARRIER;
 	uint64_t since = is_core(a) ? 0 : clock_ns();
 
-	for (unsigned x = thread_index(); x < n; x += thread_count()) {
-		int p = (int)(x / POST_BARRIER), w = (int)(x % POST_BARRIER);
-		uint64_t *at = post_of(c, 0, c.rank, p) + w, v;
-		uint32_t spins = 0;
+	for (unsigned x = thread_index(); any_of_warp(x < n); x += thread_count()) {
+		unsigned p = x < n ? x / POST_BARRIER : 0, w = x % POST_BARRIER;
+		const uint64_t *at = post_of(c, 0, c.rank, (int)p) + w;
+		bool heard = x >= n;
+		uint64_t v;
 
-		while ((uint32_t)((v = load_word(at)) >> 32) != epoch) {
-			if (!keep_waiting(c, spins) || (!is_core(a) && clock_ns() - since > PATIENCE_NS)) {
-				s->good = 0;
-				return;
-			}
+		warp_wait(c, [&] {
+			v = load_word(at);
+			heard = heard || (uint32_t)(v >> 32) == epoch;
+			return heard || (!is_core(a) && clock_ns() - since > PATIENCE_NS);
+		});
+		if (any_of_warp(!heard)) {
+			s->good = 0;
+			return;
 		}
-		s->post[p][w] = (uint32_t)v;
+		if (x < n)
+			s->post[p][w] = (uint32_t)v;
 	}
 }
 
@@ -177,16 +182,12 @@ DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, unsigned share, uint
 	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count())
 		if (p != c.rank)
 			store_word_release(post_of(c, share, p, c.rank) + POST_BARRIER, mark);
-	for (int p = (int)thread_index(); p < c.nranks; p += (int)thread_count()) {
-		uint32_t spins = 0;
+	for (int p = (int)thread_index(); any_of_warp(p < c.nranks); p += (int)thread_count()) {
+		bool asks = p < c.nranks && p != c.rank;
+		const uint64_t *at = post_of(c, share, c.rank, asks ? p : 0) + POST_BARRIER;
 
-		while (p != c.rank &&
-		       (int64_t)(load_word_acquire(post_of(c, share, c.rank, p) + POST_BARRIER) - mark) < 0) {
-			if (!keep_waiting(c, spins)) {
-				s->good = 0;
-				break;
-			}
-		}
+		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+			s->good = 0;
 	}
 	block_sync();
 	return s->good;
@@ -199,17 +200,13 @@ DEVICE bool wait_for_blocks(const gpu_bulk_args &a, uint32_t epoch, shared_place
 	unsigned n = a.core * (unsigned)c.nranks;
 	uint64_t mark = (uint64_t)epoch << 32 | 1;
 
-	for (unsigned x = thread_index(); x < n; x += thread_count()) {
-		const uint64_t *at =
-			post_of(c, x / (unsigned)c.nranks, c.rank, (int)(x % (unsigned)c.nranks)) + POST_BARRIER;
-		uint32_t spins = 0;
+	for (unsigned x = thread_index(); any_of_warp(x < n); x += thread_count()) {
+		int p = (int)(x % (unsigned)c.nranks);
+		bool asks = x < n && p != c.rank;
+		const uint64_t *at = post_of(c, asks ? x / (unsigned)c.nranks : 0, c.rank, p) + POST_BARRIER;
 
-		while ((int)(x % (unsigned)c.nranks) != c.rank && (int64_t)(load_word_acquire(at) - mark) < 0) {
-			if (!keep_waiting(c, spins)) {
-				s->good = 0;
-				break;
-			}
-		}
+		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+			s->good = 0;
 	}
 	block_sync();
 	return s->good;
@@ -305,21 +302,17 @@ template <int K> DEVICE uint64_t in8(const shared_places *s, int r, uint64_t at,
 	return s->scaled ? scaled_word<K>(w, s->scalar[r]) : w;
 }
 
-/* @U pieces of 16 bytes, @step apart. WHOLE: all are there. */
-template <int K, int OP, int U, bool WHOLE>
+/* @U pieces of 16 bytes, @step apart. */
+template <int K, int OP, int U>
 DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x, uint64_t step)
 {
 	const gpu_value &v = a.direct.value;
 	vec16 w[U];
 
-	auto is_there = [&](int u) { return WHOLE || x + u * step + 16 <= t.bytes; };
 	auto read = [&](int r) {
 #pragma unroll
-		for (int u = 0; u < U; u++) {
-			w[u] = {};
-			if (is_there(u))
-				w[u] = in16<K>(s, r, t.in_at + x + u * step);
-		}
+		for (int u = 0; u < U; u++)
+			w[u] = in16<K>(s, r, t.in_at + x + u * step);
 	};
 
 	if (t.nsrc == 1)
@@ -331,8 +324,7 @@ DEVICE void move_some(const gpu_bulk_args &a, const shared_places *s, const task
 
 #pragma unroll
 		for (int u = 0; u < U; u++)
-			if (is_there(u))
-				*(vec16 *)(to + u * step) = w[u];
+			*(vec16 *)(to + u * step) = w[u];
 	}
 }
 
@@ -374,16 +366,15 @@ DEVICE bool lies_well(const shared_places *s, const task &t)
 	return true;
 }
 
-/* All whole pieces of 16 bytes: the last few are asked for at once too. */
-template <int K, int OP, int U> DEVICE void move_all(const gpu_bulk_args &a, const shared_places *s, const task &t)
+template <int K, int OP, int U>
+DEVICE uint64_t move_all(const gpu_bulk_args &a, const shared_places *s, const task &t, uint64_t x)
 {
-	uint64_t step = (uint64_t)thread_count() * 16, x = (uint64_t)thread_index() * 16;
+	uint64_t step = (uint64_t)thread_count() * 16;
 
 #pragma unroll 1
 	for (; x + (U - 1) * step + 16 <= t.bytes; x += U * step)
-		move_some<K, OP, U, true>(a, s, t, x, step);
-	if (U > 1 && x + 16 <= t.bytes)
-		move_some<K, OP, U, false>(a, s, t, x, step);
+		move_some<K, OP, U>(a, s, t, x, step);
+	return x;
 }
 
 DEVICE bool may_relay(const gpu_bulk_args &a, const task &t)
@@ -407,6 +398,8 @@ template <int K> DEVICE void move_by_relay(const gpu_bulk_args &a, const shared_
 template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *s, const task &t)
 {
 	enum { U = unroll_of<K>::U };
+	bool sum = t.nsrc == 1 || a.direct.value.op == GPU_SUM;
+	uint64_t x = (uint64_t)thread_index() * 16;
 
 	if (!t.bytes || (t.nsrc == 1 && t.ndst == 1 && s->in[t.first_src] + t.in_at == s->out[t.first_dst] + t.out_at))
 		return;
@@ -414,12 +407,13 @@ template <int K> OUTLINE void move(const gpu_bulk_args &a, const shared_places *
 		move_words<K>(a, s, t, 0);
 		return;
 	}
-	if (may_relay(a, t))
+	if (may_relay(a, t)) {
 		move_by_relay<K>(a, s, t);
-	else if (t.nsrc == 1 || a.direct.value.op == GPU_SUM)
-		move_all<K, GPU_SUM, U>(a, s, t);
-	else
-		move_all<K, ANY, 1>(a, s, t);
+	} else {
+		if (sum)
+			x = move_all<K, GPU_SUM, U>(a, s, t, x);
+		move_all<K, ANY, 1>(a, s, t, x);
+	}
 	move_words<K>(a, s, t, t.bytes / 16 * 16);
 }
 

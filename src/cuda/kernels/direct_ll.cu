@@ -437,6 +437,11 @@ DEVICE bool line_wait(held *h, const gpu_call &c, const source &s, uint64_t line
 	return true;
 }
 
+DEVICE bool warp_wait_room(const gpu_call &c, int p, uint32_t epoch)
+{
+	return warp_wait(c, [&] { return has_room(c, p, epoch); });
+}
+
 /* To rank @p. As with ll, the first line is asked for before it is known that there is room. */
 template <int K, bool PLAIN>
 DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint64_t bytes, uint32_t epoch)
@@ -447,10 +452,10 @@ DEVICE void lines_send(const gpu_direct_args &a, int p, const char *piece, uint6
 	char *area = ll128_area(c, p, c.rank, epoch);
 	held h;
 
-	if (l.first >= n)
+	if (l.first >= rounded(n))
 		return;
 	h = line_get<K, PLAIN>(a, piece, bytes, l.first, l.part);
-	if (!wait_room(c, p, epoch))
+	if (!warp_wait_room(c, p, epoch) || l.first >= n)
 		return;
 	line_send(area, l.first, l.part, h, flag);
 #pragma unroll 2
@@ -603,12 +608,13 @@ template <int K> DEVICE void ll128_sum_work(const gpu_direct_args &a, uint32_t e
 
 		if (i < n)
 			own = line_get<K, true>(a, a.in, a.bytes, i, l.part);
-		for (int k = 1; k < c.nranks && i < n; k++) {
+		for (int k = 1; k < c.nranks; k++) {
 			int p = peer_after(c, k);
 
-			if (i == l.first && !wait_room(c, p, epoch))
-				break;
-			line_send(ll128_area(c, p, c.rank, epoch), i, l.part, own, flag);
+			if (i == l.first && !warp_wait_room(c, p, epoch))
+				return;
+			if (i < n)
+				line_send(ll128_area(c, p, c.rank, epoch), i, l.part, own, flag);
 		}
 		if (!line_sum<K, true>(&sum, a, i, l.part, epoch, i < n, own))
 			return;

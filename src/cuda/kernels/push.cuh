@@ -112,16 +112,14 @@ DEVICE bool push_wait(const gpu_bulk_args &a, const push &p, enum push_word w, u
 	const gpu_call &c = a.direct.call;
 	uint64_t mark = (uint64_t)p.epoch << 32 | count;
 	int r = (int)lane_index();
-	uint32_t spins = 0;
 
 	/* A warp has a thread for each rank but where the processor plays one. */
 	for (int done = 0; done < c.nranks; done += (int)lane_count()) {
 		bool asks = r + done < c.nranks && r + done != c.rank;
 		const uint64_t *at = push_word_at(a, p, c.rank, asks ? r + done : 0, w);
 
-		while (any_of_warp(asks && (int64_t)(load_word_acquire(at) - mark) < 0))
-			if (any_of_warp(!keep_waiting(c, spins)))
-				return false;
+		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+			return false;
 	}
 	return true;
 }

@@ -107,12 +107,7 @@ DEVICE void header_store(char *slot, const gpu_message &m, uint32_t number, uint
 /* All threads of the warp. */
 DEVICE bool wait_credit(const gpu_call &c, const uint64_t *credit, uint32_t count)
 {
-	uint32_t spins = 0;
-
-	while (any_of_warp(count - (uint32_t)load_word(credit) >= GPU_SHORT_SLOTS))
-		if (any_of_warp(!keep_waiting(c, spins)))
-			return false;
-	return true;
+	return warp_wait(c, [&] { return count - (uint32_t)load_word(credit) < GPU_SHORT_SLOTS; });
 }
 
 /* The next rows of a message, into slot @count. All threads of the warp. */
