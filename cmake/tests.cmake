@@ -150,6 +150,7 @@ if(TARGET taut_emulated AND TARGET taut AND (TAUT_CUDA STREQUAL "EMULATED" OR (T
 	fake(gpu_collectives peers 4 "60 7" FAKE_PEERS=2)
 	fake(gpu_messages peers 3 "24 3" FAKE_PEERS=2)
 	fake(gpu_collectives lines 4 "24 1 lines" FAKE_PEERS=2)
+	fake(gpu_collectives exchanges 3 "6 1 exchanges" FAKE_GPUS=3 FAKE_PEERS=3 FAKE_SMS=18)
 	fake(gpu_collectives near_machines 5 "60 7 exact" FAKE_PEERS=2)
 	fake(gpu_messages near_machines 5 "24 3" FAKE_PEERS=2)
 	fake(gpu_collectives islands 4 "60 7 exact" FAKE_GPUS=4 FAKE_PEERS=2)

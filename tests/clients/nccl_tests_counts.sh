@@ -43,7 +43,7 @@ expect()
 	esac
 }
 
-# Six runs of a program.
+# Four runs of a program.
 table "     1048576        262144     float     sum      -1    16.03   65.42   65.42       0    15.84   66.19   66.19       0" \
 	"     8388608       2097152     float     sum      -1    40.03  209.56  209.56       0    40.14  208.99  208.99       0"
 expect "4 passed, 0 failed, 0 wrong values" 4

@@ -2,8 +2,8 @@
 /* Every collective on GPU memory against plain loops: types, operations, sizes of every kernel, odd
  * alignments, in place; outputs are poisoned before, and bytes around them and inputs must stay. Rank r uses GPU r
  * modulo their number. Arguments: calls, seed, and "each" for each collective with each type and operation first,
- * "exact" for values of which no sum is rounded, or "lines" for calls with roots by ll128 alone. Started by `taut run`,
- * or alone. */
+ * "exact" for values of which no sum is rounded, "lines" for calls with roots by ll128 alone, "exchanges" for large
+ * all-to-alls alone. Started by `taut run`, or alone. */
 #include <stdbool.h>
 
 #include "exec/reduce.h"
@@ -82,8 +82,14 @@ static struct call draw_lines(int i, int n)
 	return (struct call){ .coll = colls[i / n % 4],
 			      .type = TAUT_BFLOAT16,
 			      .op = TAUT_MAX,
-			      .count = 417461 - (size_t)i,
+			      .count = 417461 / (size_t)(n < 8 ? 1 : n / 4) - (size_t)i,
 			      .root = i % n };
+}
+
+/* Larger than what goes by lines; some are aligned. */
+static struct call draw_exchange(int i)
+{
+	return (struct call){ .coll = ALL_TO_ALL, .type = TAUT_FLOAT16, .count = ((size_t)5 << 18) - (size_t)i * 4 };
 }
 
 static void fill_exact(unsigned char *p, size_t bytes, enum taut_type type, uint64_t x)
@@ -368,6 +374,16 @@ static int sweep(struct taut_comm *comm, struct buffers *x, void *stream)
 	return wrong;
 }
 
+static bool is_mode(const char *mode)
+{
+	static const char *const modes[] = { "", "each", "exact", "lines", "exchanges" };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(mode, modes[i]))
+			return true;
+	return false;
+}
+
 static unsigned char *alloc_padded(int n)
 {
 	return gpu_alloc(&gpu, MOST * (size_t)n + 2 * PAD) + PAD;
@@ -376,13 +392,17 @@ static unsigned char *alloc_padded(int n)
 int main(int argc, char **argv)
 {
 	int calls = argc > 1 ? atoi(argv[1]) : 300, gpus = gpu_load(&gpu), wrong = 0, rank, n;
-	bool lines;
+	const char *mode = argc > 3 ? argv[3] : "";
 	struct taut_comm *comm;
 	struct buffers x;
 	const char *local = getenv("TAUT_LOCAL_RANK");
 	void *stream;
 
 	seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
+	if (calls < 0 || !is_mode(mode)) {
+		fprintf(stderr, "usage: gpu_collectives [CALLS [SEED [each|exact|lines|exchanges]]]\n");
+		return 2;
+	}
 	if (!gpus)
 		return 77;
 	gpu_use(&gpu, (local ? atoi(local) : 0) % gpus);
@@ -394,12 +414,13 @@ int main(int argc, char **argv)
 	x.b = alloc_padded(n);
 	x.host = malloc(MOST * (size_t)n);
 	x.want = malloc(MOST * (size_t)n);
-	exact = argc > 3 && !strcmp(argv[3], "exact");
-	lines = argc > 3 && !strcmp(argv[3], "lines");
-	if (argc > 3 && !strcmp(argv[3], "each"))
+	exact = !strcmp(mode, "exact");
+	if (!strcmp(mode, "each"))
 		wrong = sweep(comm, &x, stream);
 	for (int i = 0; i < calls && wrong < 5; i++) {
-		struct call c = lines ? draw_lines(i, n) : draw(n);
+		struct call c = !strcmp(mode, "lines")	     ? draw_lines(i, n)
+				: !strcmp(mode, "exchanges") ? draw_exchange(i)
+							     : draw(n);
 
 		wrong += try(comm, &c, (unsigned)i * 64u, &x, stream);
 	}

@@ -226,7 +226,7 @@ DEVICE void line_sync()
 	__syncwarp(line_mask());
 }
 /* Do they run as one, so that an access is one of the whole line? Threads of which one had to wait may run apart from
- * then on, and no synchronization joins them again; so they did where ranks take turns on a GPU. */
+ * then on, also behind __syncwarp(); so they did where ranks take turns on a GPU. */
 DEVICE bool line_is_one()
 {
 	return (__activemask() & line_mask()) == line_mask();

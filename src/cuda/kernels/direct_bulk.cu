@@ -109,11 +109,14 @@ DEVICE void hear_posts(const gpu_bulk_args &a, uint32_t epoch, shared_places *s)
 		unsigned p = x < n ? x / POST_BARRIER : 0, w = x % POST_BARRIER;
 		const uint64_t *at = post_of(c, 0, c.rank, (int)p) + w;
 		bool heard = x >= n;
-		uint64_t v;
+		uint64_t v = 0;
 
+		/* What this thread has heard stays: who waits long may find the next call's in its place. */
 		warp_wait(c, [&] {
-			v = load_word(at);
-			heard = heard || (uint32_t)(v >> 32) == epoch;
+			if (!heard) {
+				v = load_word(at);
+				heard = (uint32_t)(v >> 32) == epoch;
+			}
 			return heard || (!is_core(a) && clock_ns() - since > PATIENCE_NS);
 		});
 		if (any_of_warp(!heard)) {

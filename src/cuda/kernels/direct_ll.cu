@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small messages between ranks that address each other: every word, or every line of 128 bytes,
- * carries its flag, so that one trip is all there is: no barrier, no fence.
+ * carries its flag, so that one trip is all there is: no barrier, and no fence while the threads of a line run as one.
  *
  *   ll     16 bytes: 4 data, 4 flag, 4 data, 4 flag. Any wire. Twice the bytes.
  *   ll128  a line: 120 data, 8 flag, written and read by 8 threads of a warp at once: needs a link that keeps

@@ -16,12 +16,13 @@
 
 enum { OK = 0, INVALID = 1, BAD_HANDLE = 400, NO_HANDLE = 801 };
 enum { NOT_CAPTURED = 900, SPOILT = 901, UNJOINED = 904, ISOLATED = 905 };
-enum { GPUS = 16, TIPS = 32, SMS = 4 };
+enum { GPUS = 16, TIPS = 32 };
 
 struct ctx {
 	int device;
 };
 struct ctx *current(void);
+int multiprocessors(void); /* of a GPU */
 
 /* --- kernels.c --- */
 struct copy {

@@ -95,7 +95,7 @@ static void take_room(const struct work *w)
 	if (!w->kernel->bulk)
 		return;
 	pthread_mutex_lock(&room.lock);
-	while (room.used[w->device] == SMS)
+	while (room.used[w->device] == multiprocessors())
 		pthread_cond_wait(&room.change, &room.lock);
 	room.used[w->device]++;
 	pthread_mutex_unlock(&room.lock);

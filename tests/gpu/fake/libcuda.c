@@ -45,6 +45,13 @@ static int count_of_gpus(void)
 	return n ? atoi(n) : 2;
 }
 
+int multiprocessors(void)
+{
+	const char *n = getenv("FAKE_SMS");
+
+	return n ? atoi(n) : 4;
+}
+
 API int cuInit(unsigned flags)
 {
 	(void)flags;
@@ -75,7 +82,7 @@ API int cuDeviceGetCount(int *out)
 API int cuDeviceGetAttribute(int *out, int attribute, int device)
 {
 	(void)device;
-	*out = attribute == 16 ? SMS : attribute == 97 ? GPU_RELAY_BYTES : 0;
+	*out = attribute == 16 ? multiprocessors() : attribute == 97 ? GPU_RELAY_BYTES : 0;
 	return OK;
 }
 
