@@ -82,7 +82,7 @@ API int cuDeviceGetCount(int *out)
 API int cuDeviceGetAttribute(int *out, int attribute, int device)
 {
 	(void)device;
-	*out = attribute == 16 ? multiprocessors() : attribute == 97 ? GPU_RELAY_BYTES : 0;
+	*out = attribute == 16 ? multiprocessors() : attribute == 97 ? (int)GPU_RELAY_BYTES : 0;
 	return OK;
 }
 
