@@ -30,6 +30,12 @@ template <typename F> DEVICE bool warp_wait(const gpu_call &c, const F &ready)
 	return true;
 }
 
+/* Until what is at @at is @mark or more, for all threads of the warp that ask. */
+DEVICE bool warp_wait_mark(const gpu_call &c, bool asks, const uint64_t *at, uint64_t mark)
+{
+	return warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; });
+}
+
 /* Rank @p has made another call: this rank's kernels end. */
 DEVICE void tell_trouble(const gpu_call &c, int p)
 {

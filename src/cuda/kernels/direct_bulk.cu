@@ -189,7 +189,7 @@ DEVICE bool barrier(const gpu_bulk_args &a, uint32_t epoch, unsigned share, uint
 		bool asks = p < c.nranks && p != c.rank;
 		const uint64_t *at = post_of(c, share, c.rank, asks ? p : 0) + POST_BARRIER;
 
-		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+		if (!warp_wait_mark(c, asks, at, mark))
 			s->good = 0;
 	}
 	block_sync();
@@ -208,7 +208,7 @@ DEVICE bool wait_for_blocks(const gpu_bulk_args &a, uint32_t epoch, shared_place
 		bool asks = x < n && p != c.rank;
 		const uint64_t *at = post_of(c, asks ? x / (unsigned)c.nranks : 0, c.rank, p) + POST_BARRIER;
 
-		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+		if (!warp_wait_mark(c, asks, at, mark))
 			s->good = 0;
 	}
 	block_sync();

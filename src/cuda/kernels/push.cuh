@@ -118,7 +118,7 @@ DEVICE bool push_wait(const gpu_bulk_args &a, const push &p, enum push_word w, u
 		bool asks = r + done < c.nranks && r + done != c.rank;
 		const uint64_t *at = push_word_at(a, p, c.rank, asks ? r + done : 0, w);
 
-		if (!warp_wait(c, [&] { return !asks || (int64_t)(load_word_acquire(at) - mark) >= 0; }))
+		if (!warp_wait_mark(c, asks, at, mark))
 			return false;
 	}
 	return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver without GPUs: device memory is host memory, and kernels are those compiled for the processor, each block a
- * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_PEERS=N:
- * each N in a row address each other, and memory has handles for other processes; else neither. What it alone has
- * begins with fake_. Here: GPUs, contexts, memory and modules. */
+ * thread. What the library and the tests on GPU memory call, no more. FAKE_GPUS: how many (default 2). FAKE_SMS:
+ * multiprocessors of each (default 4). FAKE_PEERS=N: each N in a row address each other, and memory has handles for
+ * other processes; else neither. What it alone has begins with fake_. Here: GPUs, contexts, memory and modules. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
